@@ -21,19 +21,14 @@ PATHS = ("a.txt", "new.txt", "gone.txt", "moved to.txt", "run.sh", 'é\t".txt', 
 @pytest.fixture
 def changed(repo: GitRepo) -> GitRepo:
     """Two commits with every kind of change in the second."""
-    repo.write("gone.txt", "gone\n")
-    repo.write("old name.txt", "".join(f"row {n}\n" for n in range(20)))
-    repo.write("run.sh", "#!/bin/sh\n")
-    repo.write('é\t".txt', "one\n")
-    repo.commit("before")
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 5\n", b"five\n") + b"no newline")
-    repo.write("new.txt", "new\n")
-    repo.write("empty.txt", "")
+    rows = "".join(f"row {n}\n" for n in range(20))
+    old = {"gone.txt": "gone\n", "old name.txt": rows, "run.sh": "#!/bin/sh\n", 'é\t".txt': "one\n"}
+    repo.commit("before", **old)
     repo.git("mv", "old name.txt", "moved to.txt")
     repo.git("rm", "-q", "gone.txt")
     (repo.top / "run.sh").chmod(0o755)
-    repo.write('é\t".txt', "two\n")
-    repo.commit("after")
+    edited = repo.read("a.txt").replace(b"line 5\n", b"five\n") + b"no newline"
+    repo.commit("after", **{"a.txt": edited, "new.txt": "new\n", "empty.txt": "", 'é\t".txt': "two\n"})
     return repo
 
 
@@ -96,10 +91,9 @@ def test_a_diff_is_the_patch_that_git_prints(changed: GitRepo) -> None:
         for options in ({}, {"unified": 0}, {"binary": True}, {"no_renames": True}):
             index = before.diff(head, create_patch=True, **options)
             flags = {"unified": "--unified=0", "binary": "--binary", "no_renames": "--no-renames"}
-            printed = changed.git(
-                "diff", "--full-index", "-M", *map(flags.get, options), before.hexsha, head.hexsha
-            )
-            assert bare(patch_text(index)) == bare(printed.encode("utf-8", "surrogateescape"))
+            command = ("diff", "--full-index", "-M", *map(flags.get, options), before.hexsha, head.hexsha)
+            printed = changed.git(*command).encode("utf-8", "surrogateescape")
+            assert bare(patch_text(index)) == bare(printed)
 
 
 def bare(patch: bytes) -> list[bytes]:

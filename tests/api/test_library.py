@@ -7,8 +7,8 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict
 from pathlib import Path
 from typing import Any
@@ -46,9 +46,7 @@ def nothing_of_the_process(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 
 def test_the_import_is_light_and_the_names_are_there() -> None:
-    code = (
-        "import sys; before = set(sys.modules); import repoagent; print(*sorted(set(sys.modules) - before))"
-    )
+    code = "import sys; old = set(sys.modules); import repoagent; print(*sorted(set(sys.modules) - old))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["repoagent"]
     for name in repoagent.__all__:
@@ -60,17 +58,14 @@ def test_the_import_is_light_and_the_names_are_there() -> None:
 
 def test_edit_commits_and_reports_progress(repo: GitRepo) -> None:
     repo.write("a.txt", "mine\n")
-    said: list[str] = []
-    notes: list[str] = []
-    model = says(EDIT)
-    done = Repository(repo.top / "src").edit(
-        "src/app.py", "greet with a comma", model=model, on_text=said.append, on_note=notes.append
-    )
+    said, notes = list[str](), list[str]()
+    opened = Repository(repo.top / "src")
+    how = {"model": says(EDIT), "on_text": said.append, "on_note": notes.append}
+    done = opened.edit("src/app.py", "greet with a comma", **how)
     assert (done.kind, done.commit, done.branch, done.model) == ("committed", repo.head(), "main", "own/says")
     assert [(file.path, file.old_path) for file in done.files] == [("src/app.py", "src/app.py")]
     assert done.message.startswith("Greet with a comma\n")
-    assert "".join(said) == EDIT
-    assert "asking own/says" in notes
+    assert "".join(said) == EDIT and "asking own/says" in notes
     assert repo.status() == " M a.txt\n"
     assert repo.git("log", "-1", "--format=%an").strip() == "Ada Tester"
     with pytest.raises(FrozenInstanceError):
@@ -230,14 +225,13 @@ def test_warnings_are_logged(repo: GitRepo, caplog: pytest.LogCaptureFixture) ->
     assert "colour" in caplog.text
 
 
-def test_variables_of_git_are_refused(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_git_are_refused(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as set_here:
         set_here.setenv("GIT_DIR", str(repo.top / ".git"))
         with pytest.raises(errors.UsageError, match="GIT_DIR is set in the environment: unset it"):
             Repository(repo.top)
-    other = GitRepo(tmp_path / "other")
-    other.top.mkdir()
-    other.git("init", "-q")
+    repo.git("init", "-q", "../other")
+    other = GitRepo(repo.top.parent / "other")
     other.git("config", "core.worktree", str(repo.top / "src"))
     with pytest.raises(errors.UsageError, match="is inside a git directory: run repoagent in the work tree"):
         Repository(other.top / ".git")
@@ -252,33 +246,21 @@ def test_variables_of_git_are_refused(repo: GitRepo, tmp_path: Path, monkeypatch
 def test_threads_share_one(repo: GitRepo) -> None:
     """Four threads apply to files of their own, while two look: every change is one commit, nothing is lost."""
     count = 8
-    for number in range(count):
-        repo.write(f"f{number}.txt", "before\n")
-    repo.commit("files")
+    repo.commit("files", **{f"f{number}.txt": "before\n" for number in range(count)})
     opened = Repository(repo.top)
-    wrong: list[BaseException] = []
 
-    def work(numbers: range) -> None:
-        for number in numbers:
-            try:
-                name = f"f{number}.txt"
-                opened.apply(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-before\n+after {number}\n")
-                opened.outline("src/app.py")
-                opened.neighbors(name)
-            except BaseException as error:  # noqa: BLE001 - told by the test's own thread
-                wrong.append(error)
+    def work(number: int) -> None:
+        name = f"f{number}.txt"
+        opened.apply(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-before\n+after {number}\n")
+        opened.outline("src/app.py")
+        opened.neighbors(name)
 
-    threads = [threading.Thread(target=work, args=(range(start, count, 4),)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(4) as threads:
+        assert [*threads.map(work, range(count))] == [None] * count
     assert repo.git("rev-list", "--count", "HEAD").strip() == str(2 + count)
     assert repo.status() == ""
-    assert {repo.read(f"f{number}.txt").decode() for number in range(count)} == {
-        f"after {number}\n" for number in range(count)
-    }
+    for number in range(count):
+        assert repo.read(f"f{number}.txt").decode() == f"after {number}\n"
 
 
 def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:

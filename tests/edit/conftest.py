@@ -50,12 +50,15 @@ class Script:
         return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    folder = tmp_path / "model"
+def make_script(folder: Path) -> Script:
     folder.mkdir()
     (folder / "model.sh").write_text(MODEL)
     return Script(folder)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    return make_script(tmp_path / "model")
 
 
 Run = Callable[..., Done]
@@ -114,6 +117,10 @@ def edit(run: Run) -> Run:
         return run("edit", file, *more, request, *options, "--yes", code=code, **how)
 
     return edit
+
+
+def files_of_head(repo: GitRepo) -> list[str]:
+    return repo.git("show", "--format=", "--name-only").split()
 
 
 Open = Callable[..., Screen]

@@ -15,20 +15,21 @@ from repoagent.git.worktree import open_worktree
 from repoagent.patch.apply_answer import read_answer
 from tests.cli.apply_patch import GREET, TWO, Here, diff, made
 from tests.conftest import GitRepo
+from tests.edit.conftest import Run, Script
+
+HEAD = "From: A <a@x>\nDate: today\nSubject: Say hello\n\n"
+PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
 def test_trailers_in_a_mail_are_removed(tmp_path: Path) -> None:
-    mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nReview-Ignore: *\nSigned-off-by: A <a@x>\n---\n"
-    patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
-    message = read_patch_input("x", f"{mail}{patch}".encode(), tmp_path).message
+    mail = f"{HEAD}Review-Ignore: *\nSigned-off-by: A <a@x>\n---\n{PATCH}"
+    message = read_patch_input("x", mail.encode(), tmp_path).message
     assert message == "Say hello\n\nSigned-off-by: A <a@x>\n"
 
 
 def test_the_fence_around_the_patch_of_a_mail_is_part_of_the_patch(tmp_path: Path) -> None:
-    mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nAs you like it.\n\n```diff\n"
-    patch_input = read_patch_input(
-        "x", f"{mail}--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n```\n".encode(), tmp_path
-    )
+    mail = f"{HEAD}As you like it.\n\n```diff\n{PATCH}```\n"
+    patch_input = read_patch_input("x", mail.encode(), tmp_path)
     assert patch_input.message == "Say hello\n\nAs you like it.\n"
     assert patch_input.text.startswith("```diff\n--- a/x\n") and len(read_answer(patch_input.text)) == 1
 
@@ -91,8 +92,7 @@ def test_encodings_of_a_patch(tmp_path: Path) -> None:
 
 
 def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> None:
-    repo.write("latin.txt", b"caf\xe9\nline\nth\xe9\n")
-    repo.commit("latin")
+    repo.commit("latin", **{"latin.txt": b"caf\xe9\nline\nth\xe9\n"})
     repo.write("latin.txt", b"caf\xe9\nna\xefve\nth\xe9\n")
     repo.write("new.txt", b"\xfcber\n")
     repo.git("add", "-A")
@@ -103,22 +103,17 @@ def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> 
     assert repo.read("new.txt") == b"\xfcber\n"
 
 
-@pytest.mark.parametrize("text", ["a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"])
-def test_a_malformed_binding(text: str) -> None:
-    with pytest.raises(UsageError, match="use PATH=BLOB"):
-        parse_bindings([text])
-
-
 def test_bindings() -> None:
     assert parse_bindings(["a=b.txt=1234567", "c=ABCDEF0"]) == {"a=b.txt": "1234567", "c": "abcdef0"}
+    for malformed in ("a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"):
+        with pytest.raises(UsageError, match="use PATH=BLOB"):
+            parse_bindings([malformed])
     with pytest.raises(UsageError, match="twice"):
         parse_bindings(["a=1234567", "a=1234568"])
 
 
 def test_the_blob_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
-    repo.write(".gitattributes", "win.txt text eol=crlf\n")
-    repo.write("win.txt", b"1\r\n2\r\n3\r\n")
-    repo.commit("lines")
+    repo.commit("lines", **{".gitattributes": "win.txt text eol=crlf\n", "win.txt": b"1\r\n2\r\n3\r\n"})
     worktree = open_worktree(repo.top)
     clean, raw = repo.git("rev-parse", "HEAD:win.txt").strip(), blob_hash(b"1\r\n2\r\n3\r\n")
     assert clean != raw
@@ -169,10 +164,7 @@ def test_names_relative_to_a_folder() -> None:
 
 
 def test_the_path_of_a_tracked_file_is_always_a_name(repo: GitRepo, here: Here) -> None:
-    for name in ("bin/run", "bin/stop"):
-        repo.write(name, "one\ntwo\n")
-    repo.git("add", "-A")
-    repo.git("commit", "-qm", "tools")
+    repo.commit("tools", **dict.fromkeys(("bin/run", "bin/stop"), "one\ntwo\n"))
     here("bin/run\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n", "-y", code=0)
     assert (repo.read("bin/run"), repo.read("bin/stop")) == (b"one\n2\n", b"one\ntwo\n")
 
@@ -182,9 +174,7 @@ FLEET = "import os\n\nEXIT = 1\n\n\ndef leave():\n    return 1\n\n\ndef stay():\
 
 @pytest.fixture
 def fleet(repo: GitRepo) -> GitRepo:
-    repo.write("lib/fleet.py", FLEET)
-    repo.git("add", ".")
-    repo.git("commit", "-qm", "Add the fleet")
+    repo.commit("Add the fleet", **{"lib/fleet.py": FLEET})
     return repo
 
 
@@ -213,3 +203,33 @@ def test_an_exact_diff_that_empties_a_file_needs_strict(fleet: GitRepo, here: He
     assert here(patch, "-y").code == 3
     here(patch, "-y", "--strict", code=0)
     assert fleet.read("lib/fleet.py") == b""
+
+
+MACRO = diff(
+    "f.c", "@@ -1,4 +1,6 @@", " int f(int x)", " {", "+\tlist_for_each(p, l) {", "+\t}", " \treturn x;", " }"
+)
+BROKEN = diff("f.c", "@@ -1,4 +1,5 @@", " int f(int x)", " {", "+\tif (x) {", " \treturn x;", " }")
+
+
+def test_a_change_after_which_a_file_parses_worse(
+    repo: GitRepo, here: Here, edit: Run, script: Script
+) -> None:
+    head = repo.commit("f", **{"f.c": "int f(int x)\n{\n\treturn x;\n}\n"})
+
+    def applied_and_reset() -> None:
+        assert b"if (x) {" in repo.read("f.c")
+        repo.git("reset", "-q", "--hard", head)
+
+    done = here(BROKEN, "-y", code=3)
+    assert "would no longer parse as c" in done.err and "--no-parse-check" in done.err
+    assert repo.head() == head
+    assert "f.c may not parse as c, unless a macro makes it valid" in here(MACRO, "-y", code=0).err
+    repo.git("reset", "-q", "--hard", head)
+    here(BROKEN, "-y", "--no-parse-check", code=0)
+    applied_and_reset()
+    script.replies(f"```diff\n{BROKEN}```\n")
+    edit("--no-parse-check", file="f.c", request="nest it")
+    applied_and_reset()
+    repo.git("config", "repoagent.edit.parseCheck", "false")
+    here(BROKEN, "-y", code=0)
+    applied_and_reset()

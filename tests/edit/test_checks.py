@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.check import check_of
 from tests.cli.apply_patch import program
 from tests.conftest import GitRepo
-from tests.edit.conftest import Run, Script, diff
+from tests.edit.conftest import GREET, Run, Script, diff
+from tests.llm.helpers import gone, soon
 
 in_sandbox = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
 
@@ -34,7 +35,7 @@ def test_a_timeout_kills_the_process_group_of_the_check(repo: GitRepo) -> None:
     assert time.monotonic() - began < 20
     assert not result.passed and result.excerpt() == "begun\n"
     assert "was stopped after 0.5 seconds" in result.how and "check.timeout" in result.how
-    assert _is_gone(int(repo.read("pid")))
+    assert _is_gone(repo, "pid")
     assert not _run(repo, "trap 'exit 0' TERM; sleep 60 & wait", 0.5).passed  # whatever its exit code
 
 
@@ -46,9 +47,9 @@ def test_background_processes_do_not_delay_the_check(repo: GitRepo) -> None:
     began = time.monotonic()
     result = _run(repo, command)
     assert result.passed and result.excerpt() == "ok\n" and time.monotonic() - began < 30
-    assert _is_gone(int(repo.read("pid")))
+    assert _is_gone(repo, "pid")
     left = int(repo.read("daemon"))
-    assert not _is_gone(left, seconds=0)
+    assert not gone(left)
     os.kill(left, signal.SIGKILL)
 
 
@@ -61,9 +62,9 @@ def test_a_check_is_killed_with_the_program(repo: GitRepo, tmp_path: Path) -> No
     )
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # the kill leaves its scratch folder there
     with subprocess.Popen([sys.executable, "-c", code], cwd=repo.top, env=env) as process:
-        _wait((repo.top / "pid").exists)
+        soon((repo.top / "pid").exists, 20)
         process.kill()
-    assert _is_gone(int(repo.read("pid")))
+    assert _is_gone(repo, "pid")
 
 
 def test_the_default_limit_is_half_an_hour(repo: GitRepo) -> None:
@@ -76,7 +77,7 @@ def test_the_default_limit_is_half_an_hour(repo: GitRepo) -> None:
 
 
 def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, edit: Run, script: Script) -> None:
-    script.replies(_change("x = 1"))
+    script.replies(GREET)
     limit = {"REPOAGENT_CHECK__TIMEOUT": "0.3"}
     done = edit("--max-turns", "1", "--check", "sleep 60", env=limit, code=6)
     assert repo.status() == ""
@@ -84,7 +85,7 @@ def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, edit: Run
 
 
 def test_a_file_saved_during_a_failing_check_is_left(repo: GitRepo, edit: Run, script: Script) -> None:
-    script.replies(_change("x = 1"))
+    script.replies(GREET)
     done = edit("--check-unconfined", "--check", "echo mine > src/app.py; false", code=3)
     assert "another program has changed src/app.py" in done.err and len(script.prompts) == 1
     assert repo.read("src/app.py") == b"mine\n"
@@ -115,7 +116,6 @@ def test_a_check_of_code_that_the_user_has_not_seen_is_confined(
     patch = diff("tests/conftest.py", "-pass", *(f"+{line}" for line in HOSTILE.split("\n")))
     check = ("--check", f"'{sys.executable}' tests/conftest.py")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.2)
         (repo.top / "port").write_text(str(listener.getsockname()[1]))
         if how == "apply":
             done = program(repo.top, "apply", "--yes", *check, stdin=patch.encode())
@@ -126,7 +126,7 @@ def test_a_check_of_code_that_the_user_has_not_seen_is_confined(
             script.replies(patch)
             more = ("--check-unconfined",) if how == "unconfined" else ()
             done = run("edit", "tests/conftest.py", "do it", "--yes", *check, *more)
-        reached = _accepts(listener)
+        reached = bool(select.select([listener], [], [], 0.2)[0])
     assert done.code == 0, done.err
     assert repo.git("log", "-1", "--format=%s", "--", "tests/conftest.py") != "first commit\n"
     assert (repo.top / "target/made").exists()
@@ -135,10 +135,10 @@ def test_a_check_of_code_that_the_user_has_not_seen_is_confined(
 
 @in_sandbox
 def test_a_check_that_needs_home_or_network_names_the_option(edit: Run, script: Script) -> None:
-    script.replies(_change("x = 1"))
+    script.replies(GREET)
     assert "--check-unconfined" in edit("--max-turns", "1", "--check", "touch ~/mine", code=6).err
     _set("check.unconfined", "true")
-    script.replies(_change("x = 2"))
+    script.replies(GREET)
     edit("--check", "touch ~/mine")
 
 
@@ -172,32 +172,6 @@ def _check(repo: GitRepo) -> Check:
     return found
 
 
-def _change(line: str) -> str:
-    return diff("src/app.py", " def main():", "-    print(greet('world'))", f"+    {line}")
-
-
-def _accepts(listener: socket.socket) -> bool:
-    try:
-        listener.accept()[0].close()
-    except TimeoutError:
-        return False
-    return True
-
-
-def _wait(until: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not until():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def _is_gone(process: int, seconds: float = 10) -> bool:
-    def gone() -> bool:
-        try:
-            return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    return _wait(gone, seconds)
+def _is_gone(repo: GitRepo, file: str) -> bool:
+    """Whether the process whose number is in `file` ends soon."""
+    return soon(lambda: gone(int(repo.read(file))), 10)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.commit import SUBJECT_WIDTH, compose, with_trailers, without_claims
+from repoagent.edit.commit import SUBJECT_WIDTH, compose, with_trailers
 from tests.conftest import GitRepo
 
 ITEM = "- a list item that is much longer than seventy-two columns and stays one line as it was\n\n    code = 1\n# text\n"
@@ -85,9 +85,3 @@ def test_trailers_by_a_model_are_removed(account: str) -> None:
         assert message.startswith("Fix it\n") or "# " in account or "Sure" in account
         name = claim.strip().split(":")[0].strip().lower()
         assert not any(line.strip().lower().startswith(name) for line in message.splitlines()), message
-
-
-def test_an_applied_commit_keeps_only_sign_offs() -> None:
-    text = "Fix it\n\nReview-Ignore: *\nSigned-off-by: Ada <ada@x>\n"
-    assert without_claims(text, people=False) == "Fix it\n\nSigned-off-by: Ada <ada@x>\n"
-    assert without_claims(DESCRIBED) == DESCRIBED

@@ -1,4 +1,4 @@
-"""`repoagent edit` from the command line."""
+"""`repoagent edit` from the command line: what is committed, what goes back to the model, what is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, HELLO, Run, Script, diff, greeting
+from tests.edit.conftest import GREET, HELLO, Run, Script, diff, files_of_head, greeting
 
 README = diff("README.md", "-A small repository.", "+It greets.")
 BOTH_FILES = GREET + "\n" + README
@@ -18,10 +18,6 @@ BOTH_FILES = GREET + "\n" + README
 def state(repo: GitRepo) -> tuple[str, bytes, str, bool]:
     lock = (repo.top / ".git/index.lock").exists()
     return repo.head(), repo.read("src/app.py"), repo.status(), lock
-
-
-def files_of_head(repo: GitRepo) -> list[str]:
-    return repo.git("show", "--format=", "--name-only").split()
 
 
 def test_one_request_is_one_commit(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -38,12 +34,16 @@ def test_one_request_is_one_commit(repo: GitRepo, edit: Run, script: Script) -> 
     assert done.out.startswith("[main ") and "Greet with a comma" in done.out and done.out.count("\n") == 1
 
 
-def test_the_prompt_has_no_hash(repo: GitRepo, edit: Run, script: Script) -> None:
+def test_the_shown_prompt_is_sent_and_has_no_hash(repo: GitRepo, run: Run, edit: Run, script: Script) -> None:
     repo.write(".repoagent/context.md", "Strings use single quotes here.\n")
     repo.write("AGENTS.md", "Run the tests with make test.\n")
+    shown = run("edit", "src/app.py", "greet with a comma", "--show-prompt", code=0)
+    assert "total tokens" in shown.err and script.prompts == []
     script.replies(GREET)
     edit()
     (prompt,) = script.prompts
+    sent = prompt.split("=====")  # the command adds the marks between system and user
+    assert sent[0].strip() in shown.out and sent[2].strip() in shown.out
     assert "def greet(name):\n    return 'hello ' + name\n" in prompt
     assert repo.git("rev-parse", "HEAD^:src/app.py").strip() not in prompt
     assert not re.search(r'<[a-z][^>\n]* id="\w+">', prompt.partition("`rename to NEW`")[2])
@@ -54,47 +54,18 @@ def test_the_prompt_has_no_hash(repo: GitRepo, edit: Run, script: Script) -> Non
     assert positions == sorted(positions) and prompt.rindex("greet with a comma") > positions[-1]
 
 
-def test_show_prompt_sends_nothing(run: Run, edit: Run, script: Script) -> None:
-    shown = run("edit", "src/app.py", "greet with a comma", "--show-prompt", code=0)
-    assert "total tokens" in shown.err
-    script.replies(GREET)
-    edit()
-    sent = script.prompts[0].split("=====")  # the command adds the marks between system and user
-    assert sent[0].strip() in shown.out and sent[2].strip() in shown.out
-
-
-def test_other_work_stays_staged_and_unstaged(repo: GitRepo, edit: Run, script: Script) -> None:
-    repo.write("a.txt", b"staged\n")
-    repo.git("add", "a.txt")
-    repo.write("a.txt", b"staged\nand unstaged\n")
-    repo.write("src/app.py", repo.read("src/app.py") + b"\n# my own line\n")
-    repo.write("new.txt", b"untracked\n")
-    before = repo.status()
-    script.replies(GREET)
-    edit()
-    assert repo.status() == before and files_of_head(repo) == ["src/app.py"]
-    assert repo.git("diff", "--cached", "--name-only").split() == ["a.txt"]
-    assert "my own line" not in repo.git("show", "HEAD:src/app.py")
-    assert repo.read("src/app.py").endswith(b"\n# my own line\n")
-
-
 @pytest.mark.parametrize(
-    ("reply", "objection"),
+    ("reply", "why"),
     [
         (greeting("'good bye ' + name", "name"), "return 'hello ' + name"),  # the nearest lines
-        (
-            "```src/app.py\ndef greet(name):\n    return f'hello, {name}'\n```\n",
-            "removes main",
-        ),  # not requested
+        ("```src/app.py\ndef greet(name):\n    return f'hello, {name}'\n```\n", "removes main"),
         (greeting(HELLO, "('hello ' + name"), "no longer parse"),
     ],
 )
-def test_a_refused_answer_goes_back(
-    repo: GitRepo, edit: Run, script: Script, reply: str, objection: str
-) -> None:
+def test_a_refused_answer_goes_back(repo: GitRepo, edit: Run, script: Script, reply: str, why: str) -> None:
     script.replies(reply, GREET)
     edit()
-    assert len(script.prompts) == 2 and objection in script.prompts[1].split("</file", 1)[1]
+    assert len(script.prompts) == 2 and why in script.prompts[1].split("</file", 1)[1]
     assert b"def main" in repo.read("src/app.py")
 
 
@@ -116,7 +87,8 @@ def test_a_partly_refused_edit_is_sent_whole(repo: GitRepo, edit: Run, script: S
 def test_a_diff_that_never_fits_is_refused(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(*(greeting(str(n), "name") for n in range(6)))
     before = state(repo)
-    edit(code=3)
+    (problem,) = edit("--json", code=3).json["error"]["problems"]
+    assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
     assert state(repo) == before and len(script.prompts) == 4  # the first answer and three more
 
 
@@ -131,30 +103,19 @@ def test_an_answer_or_a_rejection_exits_1_without_a_commit(repo: GitRepo, edit: 
     assert state(repo) == before
 
 
+@pytest.mark.parametrize("how", ["check", "hook"])
 @pytest.mark.parametrize("second", [greeting("'hi ' + name", "f'hello, {name}'"), GREET])
-def test_a_failed_check_goes_back(repo: GitRepo, edit: Run, script: Script, second: str) -> None:
+def test_a_failed_check_goes_back(repo: GitRepo, edit: Run, script: Script, second: str, how: str) -> None:
     """The second answer is relative to the first, or the whole edit again."""
+    if how == "hook":
+        repo.hook("pre-commit", "git diff --cached | grep -q 'f.hello' || { echo no comma >&2; exit 1; }\n")
     script.replies(greeting(HELLO, "'hi ' + name"), second)
-    edit("--check", "grep -q 'hello,' src/app.py || { echo no comma; false; }")
+    edit(*(("--check", "grep -q 'hello,' src/app.py || { echo no comma; false; }") if how == "check" else ()))
     assert "no comma" in script.prompts[1] and b"f'hello, {name}'" in repo.read("src/app.py")
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
-def test_a_failing_hook_goes_back_to_the_model(repo: GitRepo, edit: Run, script: Script) -> None:
-    check = "git diff --cached | grep -q 'f.hello' || { echo 'use an f-string' >&2; exit 1; }\n"
-    repo.hook("pre-commit", check)
-    script.replies(greeting(HELLO, "'hello, ' + name"), greeting("'hello, ' + name", "f'hello, {name}'"))
-    edit()
-    assert "use an f-string" in script.prompts[1]
-    assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
-
-
-def test_several_files_are_one_commit(repo: GitRepo, edit: Run, script: Script) -> None:
-    """Both are named, or the model reads one of them and may change any file."""
-    script.replies(BOTH_FILES)
-    edit(more=["README.md"])
-    assert files_of_head(repo) == ["README.md", "src/app.py"]
-    repo.git("reset", "-q", "--hard", "HEAD^")
+def test_a_file_that_was_only_read_is_changed_too(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies('<read path="README.md"/>\n', BOTH_FILES)
     edit("--scope", "repo")
     assert files_of_head(repo) == ["README.md", "src/app.py"]
@@ -179,9 +140,7 @@ def test_dry_run_and_no_commit(repo: GitRepo, run: Run, edit: Run, script: Scrip
     done = run("edit", "src/app.py", "greet with a comma", "--dry-run", code=0)
     assert state(repo) == before
     repo.git("apply", "--check", "-", stdin=done.out.encode())
-    assert (
-        "--yes" in run("edit", "src/app.py", "greet", code=2).err
-    )  # in a pipe there is no question and no default
+    assert "--yes" in run("edit", "src/app.py", "greet", code=2).err  # in a pipe there is no question
     script.replies(GREET)
     edit("--no-commit")
     assert repo.head() == before[0] and repo.status() == " M src/app.py\n"
@@ -204,9 +163,6 @@ def test_json_of_an_edit_and_of_errors(repo: GitRepo, edit: Run, script: Script)
     ]
     assert "--- a/src/app.py" in str(value["diff"])
     assert "gone.py" in json.dumps(edit("--json", file="gone.py", code=2).json["error"])
-    script.replies(*[f"Try {number}.\n\n{greeting(HELLO, str(number))}" for number in range(9)])
-    (problem,) = edit("--json", code=3).json["error"]["problems"]
-    assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
 
 
 def test_during_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -241,3 +197,51 @@ def test_a_whole_file_that_stops_early_is_sent_back(repo: GitRepo, edit: Run, sc
     script.replies(f"I shout.\n\n```a.txt\n{cut}```\n")
     edit(file="a.txt", request="remove the last three lines")
     assert repo.read("a.txt").decode() == cut
+
+
+def test_all_text_of_a_reply_is_printed(repo: GitRepo, edit: Run, script: Script) -> None:
+    reply = f"<message>b.txt has to change too\nand c.txt</message>\nOnly a half.\n\n{GREET}"
+    script.replies(reply)
+    done = edit(request="greet")
+    assert "b.txt has to change too\nand c.txt\n" in done.err and "Only a half.\n" in done.err
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    script.replies(reply)
+    value = edit("--json", request="greet once more").json
+    assert (value["outcome"], value["answer"], value["words"]) == ("committed", "", "Only a half.")
+    assert value["messages"] == ["b.txt has to change too\nand c.txt"]
+
+
+@pytest.mark.parametrize("last", ["<finish>b.txt has to change</finish>", "b.txt has to change"])
+def test_no_edit_after_a_failed_check_exits_6(repo: GitRepo, edit: Run, script: Script, last: str) -> None:
+    before = repo.head(), repo.read("src/app.py")
+    check = ("--check", "echo x >> .git/checked; false", "--check-unconfined")
+    script.replies(GREET, last)
+    done = edit(*check, code=6)
+    assert (repo.head(), repo.read("src/app.py"), repo.status()) == (*before, "")
+    assert "b.txt has to change\n" in done.err and "failed with exit code 1" in done.err
+    assert repo.read(".git/checked") == b"x\n"  # once
+    script.replies(GREET, last)
+    error = edit(*check, "--json", request="greet it", code=6).json["error"]
+    assert (error["exit"], error["words"]) == (6, "b.txt has to change")
+
+
+def test_finishing_after_a_refused_edit_is_not_a_success(repo: GitRepo, edit: Run, script: Script) -> None:
+    script.replies(diff("src/app.py", "-no such line", "+x"), *["<finish>all done</finish>"] * 2)
+    done = edit(code=3)
+    assert "the model's edit was refused, and the model did not send another" in done.err
+    assert "all done" in done.err
+    assert "Your last edit was refused and is not part of the change." in script.prompts[2]
+
+
+def test_a_reply_without_action_does_not_drop_an_edit(edit: Run, script: Script) -> None:
+    script.replies(f'{GREET}\n<read path="README.md"/>', "That is all.", "<finish>done</finish>")
+    edit()
+    assert "Your edit applies but is not committed" in script.prompts[2]
+
+
+@pytest.mark.parametrize("reply", ["<bash>ls</bash>", "```bash\nls\n```"])
+def test_without_commands_tools_are_named(repo: GitRepo, edit: Run, script: Script, reply: str) -> None:
+    script.replies(reply, "Then I can't say.")
+    edit(request="what is here?", code=1)
+    assert "Nothing in your last reply was performed" in script.prompts[1]
+    assert "read, files, search, outline" in script.prompts[1] and "and patches" not in script.prompts[1]

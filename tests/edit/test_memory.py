@@ -28,7 +28,7 @@ def notes(repo: GitRepo) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_note_of_the_model_is_shown_next_time(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
+def test_a_note_of_the_model_is_shown_next_time(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies("<note>`greet` is called with bytes too</note>\n" + GREET)
     edit()
     blob = repo.git("rev-parse", "HEAD:src/app.py")[:12]
@@ -37,7 +37,7 @@ def test_a_note_of_the_model_is_shown_next_time(repo: GitRepo, edit: Run, run: R
     assert re.fullmatch(rf"- 20\S+ {blob} by command.*: `greet` is called with bytes too", line)
     back = diff("src/app.py", " def greet(name):", "-    return f'hello, {name}'", "+    return 'hello'")
     script.replies("<note>`greet` is called with bytes, too.</note>\n" + back)
-    assert run("edit", "src/app.py", "greet without a name", "--yes").code == 0
+    edit(request="greet without a name")
     (prompt,) = script.prompts
     assert "Notes on this file:\n- 20" in prompt and "`greet` is called with bytes too\n" in prompt
     assert len(notes(repo)) == 1  # the model repeated its note
@@ -73,9 +73,7 @@ def test_the_reason_of_a_rejection_is_noted(repo: GitRepo, run: Run, screen: Ope
 
 
 @pytest.mark.soak
-def test_an_undone_edit_is_noted_until_it_is_redone(
-    repo: GitRepo, edit: Run, run: Run, script: Script
-) -> None:
+def test_an_undone_edit_is_noted_until_its_redo(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     script.replies(GREET)
     edit()
     assert run("undo").code == 0
@@ -117,9 +115,6 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
     assert files_of_note("`other` is slow", files) == set(files)
 
 
-NOTHING = "nothing was changed"
-
-
 @pytest.mark.parametrize(
     ("state", "answer", "notes"),
     [
@@ -127,16 +122,12 @@ NOTHING = "nothing was changed"
         ("answered", "Because of it.", []),
         ("proposed", "", []),
         ("declined", "no changes: the files already match the model's answer.", []),
-        ("declined", f"cancelled: {NOTHING}.", []),
+        ("declined", "cancelled: nothing was changed.", []),
         ("rejected", "It is a bad idea.", [('declined to do "x y": It is a bad idea.', "m")]),
         ("refused", "it is busy", []),
-        (
-            "failed",
-            "E: bad",
-            [('tried "x y", but the change failed its check and was not kept: E: bad', "repoagent")],
-        ),
+        ("failed", "E: bad", [('tried "x y", but the change failed its check and was not kept: E: bad', "repoagent")]),
     ],
-)
+)  # fmt: skip
 def test_lines_worth_a_note(state: str, answer: str, notes: list[tuple[str, str]]) -> None:
     turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
     assert list(lessons("x\ny", turns, state, answer, "m")) == notes

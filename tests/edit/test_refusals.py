@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.apply_patch import Ask
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
-from tests.program import run as run_program
+from tests.edit.conftest import GREET, Run, Script, diff, files_of_head
 
 BAD: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "no file and no instruction", ()),
@@ -46,29 +46,22 @@ BAD: list[tuple[int, str, tuple[str, ...]]] = [
 def odd(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
     """The sample with a binary file, a link, a submodule, an untracked and a removed file."""
     inner = make_repo("inner")
-    inner.write("x.txt", "x\n")
-    inner.commit("inner")
+    inner.commit("inner", **{"x.txt": "x\n"})
     repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "sub")
-    repo.write("bin", b"a\0b")
-    repo.write("removed.txt", "x\n")
     (repo.top / "link").symlink_to("a.txt")
-    repo.write("latin", b"caf\xe9\n")
-    repo.commit("odd things")
+    repo.commit("odd things", **{"bin": b"a\0b", "removed.txt": "x\n", "latin": b"caf\xe9\n"})
     (repo.top / "removed.txt").unlink()
     repo.write("untracked.txt", "x\n")
     (repo.top.parent / "outside.txt").write_text("x\n")
     return repo
 
 
-def test_bad_input(odd: GitRepo, script: Script) -> None:
-    script.replies(GREET)
+def test_bad_input(odd: GitRepo, script: Script, in_process: Ask) -> None:
     before = odd.head(), odd.status()
     for code, words, arguments in BAD:
-        done = run_program(["edit", *arguments, "--yes"], odd.top, env={"REPOAGENT_MODEL": script.spec})
-        err = done.stderr.decode()
-        assert (done.returncode, done.stdout) == (code, b""), (arguments, err)
-        assert words in err, arguments
-        assert err.startswith("repoagent: ") and err.count("\n") == 1, (arguments, err)
+        done = in_process("edit", *arguments, "--yes", REPOAGENT_MODEL=script.spec)
+        assert (done.code, done.out, done.err.count("\n")) == (code, "", 1), (arguments, done.err)
+        assert done.err.startswith("repoagent: ") and words in done.err, arguments
     assert script.prompts == []
     assert (odd.head(), odd.status()) == before
 
@@ -97,8 +90,7 @@ def test_errors_of_the_commit_come_first(repo: GitRepo, edit: Run, script: Scrip
 
 
 def test_ignored_and_unseen_files_stay(repo: GitRepo, edit: Run, script: Script) -> None:
-    repo.write(".gitignore", "build/\n")
-    repo.commit("ignore")
+    repo.commit("ignore", **{".gitignore": "build/\n"})
     repo.write("local.txt", "mine\n")
     repo.write("build/in.txt", "mine\n")
     new = "```diff\n--- /dev/null\n+++ b/{}\n@@\n+x\n```\n"
@@ -111,8 +103,7 @@ def test_ignored_and_unseen_files_stay(repo: GitRepo, edit: Run, script: Script)
     edit("--scope", "repo")
     assert "build/in.txt: this edit may not change this file" in script.prompts[2]
     assert repo.read("local.txt") == repo.read("build/in.txt") == b"mine\n"
-    assert not (repo.top / "build/out.txt").exists()
-    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    assert not (repo.top / "build/out.txt").exists() and files_of_head(repo) == ["src/app.py"]
 
 
 def test_a_file_named_twice_counts_once(repo: GitRepo, edit: Run, script: Script) -> None:

@@ -62,6 +62,9 @@ def test_the_last_argument_is_the_instruction_unless_it_is_a_file(
 BOUND = Draft({"a": Source("a", Content(b"1"), "x"), "n": Source("n", None, "")})
 
 
+Step = tuple[str | None, str | None, bytes | None, bytes | None]  # the paths and the texts before and after
+
+
 def change(old: str | None, new: str | None, before: bytes | None, after: bytes | None) -> FileChange:
     return FileChange(old, new, None, None).with_data(before, after)
 
@@ -79,37 +82,30 @@ def change(old: str | None, new: str | None, before: bytes | None, after: bytes 
         (("a", None, b"1", None), (None, "a", None, b"2"), [("a", "a", b"1", b"2")], {"a": b"2"}),
     ],
 )
-def test_changes_are_merged(
-    first: tuple[str | None, str | None, bytes | None, bytes | None],
-    second: tuple[str | None, str | None, bytes | None, bytes | None],
-    folded: list[tuple[str, str, bytes, bytes]],
-    texts: dict[str, bytes],
-) -> None:
+def test_changes_are_merged(first: Step, second: Step, folded: list[Step], texts: dict[str, bytes]) -> None:
     draft = BOUND.with_changes([change(*first)]).with_changes([change(*second)])
     assert draft.edits == tuple(change(*values) for values in folded)
     assert {path: text.data for path, text in draft.texts().items()} == texts
 
 
-PATH = "lib/two words.txt"
-
-
 @pytest.mark.parametrize("how", ["removed", "sparse cone", "sparse patterns", "skip-worktree"])
 def test_the_advice_helps(repo: GitRepo, how: str) -> None:
-    repo.write(PATH, "x\n")
-    repo.commit("folders")
+    path = "lib/two words.txt"
+    repo.commit("folders", **{path: "x\n"})
     if how.startswith("sparse"):
-        kind = "--cone" if how == "sparse cone" else "--no-cone"
-        repo.git("sparse-checkout", "set", kind, *(["src"] if kind == "--cone" else ["/src/"]))
+        repo.git(
+            "sparse-checkout", "set", *(("--cone", "src") if how == "sparse cone" else ("--no-cone", "/src/"))
+        )
     else:
-        (repo.top / PATH).unlink()
+        (repo.top / path).unlink()
     if how == "skip-worktree":
-        repo.git("update-index", "--skip-worktree", PATH)
+        repo.git("update-index", "--skip-worktree", path)
     worktree = open_worktree(repo.top)
-    request = EditRequest("x", (Target(PATH),))
+    request = EditRequest("x", (Target(path),))
     with pytest.raises(Refused) as caught:
-        refuse_untracked(worktree, request, {PATH: read_source(worktree, PATH)})
+        refuse_untracked(worktree, request, {path: read_source(worktree, path)})
     assert ("excluded by the sparse checkout" in str(caught.value)) == (how != "removed")
     (advised,) = re.findall(r"`git (restore .*?)`", str(caught.value))
     repo.git(*shlex.split(advised))
-    assert repo.read(PATH) == b"x\n"
-    refuse_untracked(worktree, request, {PATH: read_source(worktree, PATH)})
+    assert repo.read(path) == b"x\n"
+    refuse_untracked(worktree, request, {path: read_source(worktree, path)})

@@ -1,9 +1,11 @@
-"""A run that was killed or failed: the same command resumes it, pays for nothing twice, and leaves no files."""
+"""A run that was killed or failed is resumed by the same command; two runs at the same time lose nothing."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import signal
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -11,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import program
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script
+from tests.edit.conftest import GREET, Run, Script, diff, make_script
 from tests.program import Running
 
 Killed = Callable[..., None]
@@ -123,3 +126,46 @@ def test_a_long_request_is_compressed(repo: GitRepo, run: Run, script: Script) -
     text = gzip.decompress(kept.read_bytes())
     assert kept.name == sha256(text).hexdigest()[:24] + ".txt.gz"
     assert text.decode().rstrip("\n") == script.prompts[0].rstrip("\n")
+
+
+def start(repo: GitRepo, script: Script, *args: str) -> program.Running:
+    return program.start(["edit", *args, "--yes", "--json"], repo.top, env={"REPOAGENT_MODEL": script.spec})
+
+
+@pytest.mark.soak
+def test_two_files_and_a_slow_check(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+    other = make_script(tmp_path / "second")
+    script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
+    other.replies(diff("README.md", "-A small repository.", "+A smaller one."))
+    checking = tmp_path / "checking"
+    # the second commits while the check of the first runs
+    other.act(0, f"while [ ! -e {checking} ]; do sleep 0.01; done")
+    check = ("--check", f"touch {checking}; sleep 1", "--check-unconfined")
+    edits = [start(repo, script, "a.txt", "shout", *check), start(repo, other, "README.md", "say less")]
+    outputs = [edit.communicate() for edit in edits]
+    assert [edit.returncode for edit in edits] == [0, 0], outputs
+    assert repo.status() == ""
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "3"
+    commits = {json.loads(out)["commit"] for out, _ in outputs}
+    assert commits == set(repo.git("log", "-n2", "--format=%H").split())
+    assert b"LINE 2" in repo.read("a.txt") and b"A smaller one." in repo.read("README.md")
+    assert repo.git("show", "--format=", "--name-only", "HEAD").count("\n") == 1
+
+
+@pytest.mark.soak
+def test_the_same_command_twice_is_busy(repo: GitRepo, script: Script) -> None:
+    script.replies('<read path="README.md"/>\n', "no more")
+    script.act(1, "sleep 30")
+    first = start(repo, script, "a.txt", "shout")
+    try:
+        while len(script.prompts) < 2:
+            assert first.poll() is None
+        script.act(2, "exit 1")
+        again = start(repo, script, "a.txt", "shout")
+        again.communicate()
+        assert again.returncode == 4  # it started over, and its own model failed: the first still runs
+        assert "A small repository." not in script.prompts[2]
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate()
+    assert repo.status() == ""

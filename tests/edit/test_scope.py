@@ -5,16 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, diff
+from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, diff, files_of_head
 
 README = diff("README.md", "-A small repository.", "+A small repository that greets.")
 BOTH = GREET + README
 ASKED = "README.md has to change, too. Allow it [y,n,?]? "
 COMMAND = ("edit", "src/app.py", "greet with a comma")
-
-
-def files_of_head(repo: GitRepo) -> list[str]:
-    return repo.git("show", "--format=", "--name-only").split()
 
 
 def test_the_saved_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
@@ -28,15 +24,6 @@ def test_the_saved_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run,
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 
-def test_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open, script: Script) -> None:
-    script.replies(BOTH)
-    with screen(*COMMAND) as window:
-        window.answer(ASKED, "y\n")
-        window.answer(QUESTION, "y\n")
-        assert window.end() == 0
-    assert files_of_head(repo) == ["README.md", "src/app.py"] and len(script.prompts) == 1
-
-
 def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(BOTH, BOTH, GREET)
     with screen(*COMMAND) as window:
@@ -48,15 +35,18 @@ def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open
     assert "README.md: this edit may not change this file; files in scope: src/app.py." in script.prompts[1]
 
 
-def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, script: Script) -> None:
-    script.replies(GREET + README.replace("-A small", "-The small"), GREET + README)
+@pytest.mark.parametrize("fits", [True, False])
+def test_yes_widens_the_scope(repo: GitRepo, screen: Open, script: Script, fits: bool) -> None:
+    """Without another call, unless the hunk of the further file does not fit: then the model is shown that file."""
+    script.replies(*([BOTH] if fits else [GREET + README.replace("-A small", "-The small"), BOTH]))
     with screen(*COMMAND) as window:
         window.answer(ASKED, "y\n")
         window.answer(QUESTION, "y\n")
         assert window.end() == 0
-    assert "You may change README.md too." in script.prompts[1]
-    assert "A small repository." in script.prompts[1].rpartition("You may change")[2]
     assert files_of_head(repo) == ["README.md", "src/app.py"]
+    assert len(script.prompts) == (1 if fits else 2)
+    if not fits:
+        assert "A small repository." in script.prompts[1].rpartition("You may change README.md too.")[2]
 
 
 def test_an_unseen_file_is_not_replaced(repo: GitRepo, run: Run, script: Script) -> None:
@@ -77,10 +67,9 @@ def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, scri
     assert len(script.prompts) == 2 and files_of_head(repo) == ["README.md", "src/app.py"]
 
 
-NEVER = [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
-
-
-@pytest.mark.parametrize("path", NEVER)
+@pytest.mark.parametrize(
+    "path", [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
+)
 def test_files_that_are_never_offered(repo: GitRepo, run: Run, script: Script, path: str) -> None:
     repo.write(".gitignore", "out/\n")
     repo.write(".repoagentignore", "secret.txt\n")

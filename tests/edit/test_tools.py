@@ -37,10 +37,8 @@ def seen(repo: GitRepo, tool: str, **args: str) -> Observation:
 @pytest.fixture
 def files(repo: GitRepo) -> GitRepo:
     repo.write(".repoagentignore", "private/\n")
-    repo.write("src/range.py", TEXT)
     repo.write("src/dos.txt", "class Dos(A):\r\n    name = 1\r\n")
-    repo.write("private/plan.txt", "hidden Plan\nPLAN hidden\n")
-    repo.git("add", ".")
+    repo.commit("files", **{"src/range.py": TEXT, "private/plan.txt": "hidden Plan\nPLAN hidden\n"})
     return repo
 
 
@@ -94,12 +92,9 @@ def paths(text: str) -> list[str]:
 
 @pytest.fixture
 def tree(repo: GitRepo) -> GitRepo:
-    repo.write(".gitignore", "*.log\nbuild/\n")
-    repo.write(".repoagentignore", "private/\n")
-    for path in ("lib/a.py", "lib/deep/test_a.py", "lib/deep/b.ts", "top.py", "gone.py", "private/plan.py"):
-        repo.write(path, "x = 1\n")
-    repo.git("add", ".")
-    repo.git("commit", "-qm", "tree")
+    tracked = ("lib/a.py", "lib/deep/test_a.py", "lib/deep/b.ts", "top.py", "gone.py", "private/plan.py")
+    ignored = {".gitignore": "*.log\nbuild/\n", ".repoagentignore": "private/\n"}
+    repo.commit("tree", **ignored, **dict.fromkeys(tracked, "x = 1\n"))
     for path in ("lib/new.py", "lib/x.log", "build/out.py", ".env", "odd[1]/z.py"):
         repo.write(path, "y = 22\n")
     (repo.top / "gone.py").unlink()

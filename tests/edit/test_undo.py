@@ -11,19 +11,17 @@ from repoagent.memory.edit_records import read_edits
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
 
+pytestmark = pytest.mark.soak
 SHOUT = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'HELLO ' + name")
 
 
-def states(repo: GitRepo, slug: str = "app-py") -> list[str]:
-    """The states of the edits in the memory of a file, the oldest first."""
-    (folder,) = (repo.top / ".repoagent/memory").glob(f"{slug}-*")
+def states(repo: GitRepo) -> list[str]:
+    """The states of the edits in the memory of `src/app.py`, the oldest first."""
+    (folder,) = (repo.top / ".repoagent/memory").glob("app-py-*")
     return [edit.state for edit in read_edits(folder / "edits.jsonl")]
 
 
-@pytest.mark.soak
-def test_undo_and_redo_several_edits_with_later_work(
-    repo: GitRepo, edit: Run, run: Run, script: Script
-) -> None:
+def test_undo_and_redo_with_later_work(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
     script.replies("<commit>First</commit>\n" + GREET)
@@ -46,7 +44,6 @@ def test_undo_and_redo_several_edits_with_later_work(
     assert states(repo) == ["redone", "redone"]
 
 
-@pytest.mark.soak
 def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     base = repo.head()
@@ -62,7 +59,6 @@ def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script)
     assert states(repo) == ["undone", "committed"]
 
 
-@pytest.mark.soak
 def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     edit()
@@ -76,10 +72,7 @@ def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, edit: Run, run: 
     assert b"LINE FIVE" in repo.read("a.txt")
 
 
-@pytest.mark.soak
-def test_again_undoes_nothing_before_its_preconditions_hold(
-    repo: GitRepo, edit: Run, run: Run, script: Script
-) -> None:
+def test_again_checks_its_preconditions_first(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
     script.replies(GREET)
     edit()
     tip = repo.head()
@@ -97,7 +90,6 @@ def test_again_undoes_nothing_before_its_preconditions_hold(
     assert run("redo").code == 1  # nothing was undone
 
 
-@pytest.mark.soak
 def test_a_locked_memory_does_not_fail_an_undo(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     script.act(0, "echo in the way > .repoagent/memory")

@@ -82,13 +82,9 @@ def test_a_dismissed_finding_is_recognized_if_its_lines_move(paths: Layout) -> N
     record_verdict(paths, other.id, "accepted")
     assert remaining(paths, moved, other) == []
     first, second = verdicts(paths).values()
-    assert (first.state, first.rule, second.state, second.reason) == (
-        "dismissed",
-        "correctness",
-        "accepted",
-        "",
-    )
+    assert (first.state, first.rule) == ("dismissed", "correctness")
     assert first.reason.startswith("by design really ")
+    assert (second.state, second.reason) == ("accepted", "")
     record_verdict(paths, FINDING.id, "open")
     assert remaining(paths, moved, other) == [moved]
     assert (paths.root / ".gitignore").read_text() == "*\n"
@@ -110,13 +106,8 @@ def test_files_with_edits_and_of_newer_versions(paths: Layout) -> None:
     (reviews_dir(paths) / "last.json").write_text(json.dumps({"version": 9}))
     with pytest.raises(Refused, match="update repoagent"):
         read_last(paths)
-    for broken in (
-        [{"rule": 1}],
-        [7],
-        None,
-        [{**as_data(FINDING), "level": 3}],
-        [{**as_data(FINDING), "suggestion": 1}],
-    ):
+    saved = as_data(FINDING)
+    for broken in ([{"rule": 1}], [7], None, [{**saved, "level": 3}], [{**saved, "suggestion": 1}]):
         (reviews_dir(paths) / "last.json").write_text(json.dumps({"version": 2, "findings": broken}))
         assert read_last(paths) is None
 

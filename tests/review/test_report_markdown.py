@@ -132,9 +132,8 @@ Any name with a semicolon runs a program.
     ],
 )
 def test_a_comment_stays_within_the_limit_and_counts_omitted_findings(many: list[Finding]) -> None:
-    text = comment(
-        report(*many, finding(location=Location("b.py"), level=Level.NOTE), unseen=["@" * 400] * 90)
-    )
+    short = finding(location=Location("b.py"), level=Level.NOTE)
+    text = comment(report(*many, short, unseen=["@" * 400] * 90))
     assert len(text.encode()) <= 65_000
     omitted = re.search(r"\n([\d]+) more findings? did not fit into this comment.\n", text)
     shown = text.count("\n**error**: ") + text.count("\n**note**: ")

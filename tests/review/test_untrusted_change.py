@@ -29,17 +29,10 @@ def base(repo: GitRepo) -> GitRepo:
     repo.write(".github/workflows/ci.yml", "steps:\n  - run: repoagent review --base origin/main\n")
     repo.write("lib.py", "a = 1\n")
     repo.git("add", "-fA")
-    repo.git("commit", "-qm", "begin")
-    repo.git("branch", "-m", "main")
+    repo.commit("begin")
     repo.git("checkout", "-qb", "topic")
     repo.write("lib.py", "a = 1\nbreakpoint()\n")
     return repo
-
-
-def commit(repo: GitRepo, message: str) -> None:
-    """Commit all files."""
-    repo.git("add", "-A")
-    repo.git("commit", "--allow-empty", "-qm", message)
 
 
 def report(
@@ -61,13 +54,13 @@ def titles(by_rule: dict[str, list[Finding]]) -> str:
 
 
 def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
-    commit(base, "Edit it")
+    base.commit("Edit it")
     by_rule = report(base)
     assert RULE not in by_rule
     assert [finding.level.word for finding in by_rule["debug-leftover"]] == ["error"]
     config = '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\ndebug-leftover = "off"\n'
     base.write(".repoagent/config.toml", config + 'review-relaxed = "off"\ntests = "error"\n')
-    commit(base, "Relax it")
+    base.commit("Relax it")
     by_rule = report(base)
     assert program.run(["review", "--base", "main"], base.top).returncode == 1
     assert [finding.level.word for finding in by_rule["debug-leftover"]] == ["error"]
@@ -87,7 +80,7 @@ def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
 
 def test_a_removed_configuration_is_reported(base: GitRepo) -> None:
     (base.top / ".repoagent/config.toml").unlink()
-    commit(base, "Remove it")
+    base.commit("Remove it")
     by_rule = report(base)
     assert program.run(["review", "--base", "main"], base.top).returncode == 1
     assert by_rule["debug-leftover"][0].level.word == "error"
@@ -96,13 +89,13 @@ def test_a_removed_configuration_is_reported(base: GitRepo) -> None:
 
 
 def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
-    commit(base, "Edit it")
+    base.commit("Edit it")
     (finding,) = report(base)["debug-leftover"]
     record = {"version": 1, "id": finding.id, "state": "dismissed"}
     record |= dict.fromkeys(("rule", "path", "title", "reason", "time"), "")
     base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\nx = 1\n")
-    commit(base, "More\n\nReview-Ignore: *\n")
+    base.commit("More\n\nReview-Ignore: *\n")
     by_rule = report(base)
     assert [finding.id for finding in by_rule["debug-leftover"]] == [finding.id]
     text = titles(by_rule)
@@ -116,7 +109,7 @@ def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
 def test_a_change_with_learned_data_is_refused(base: GitRepo) -> None:
     base.write(".repoagent/reviews/last.json", "{}")
     base.git("add", "-fA")
-    base.git("commit", "-qm", "Learned")
+    base.commit("Learned")
     with pytest.raises(Refused, match="remove it from the change"):
         report(base)
 
@@ -125,7 +118,7 @@ def test_hidden_files_are_reported_and_reviewed(base: GitRepo) -> None:
     base.write(".gitattributes", "*.py -diff\nvendor/** -linguist-vendored\n*.c linguist-generated\n")
     base.write(".repoagentignore", "# secret\nsrc/\n")
     base.write("src/app.py", "# repoagent: ignore[security]\n" + base.read("src/app.py").decode())
-    commit(base, "Hide it")
+    base.commit("Hide it")
     by_rule = report(base)
     text = titles(by_rule)
     assert "*.py -diff, *.c linguist-generated in .gitattributes" in text
@@ -138,7 +131,7 @@ def test_hidden_files_are_reported_and_reviewed(base: GitRepo) -> None:
 def test_changes_of_files_that_run_the_review_are_reported(base: GitRepo, *, gone: bool) -> None:
     path = base.top / ".github/workflows/ci.yml"
     path.unlink() if gone else path.write_text(path.read_text() + "    continue-on-error: true\n")
-    commit(base, "Quicker")
+    base.commit("Quicker")
     assert ("removes" if gone else "changes") + " what runs this review" in titles(report(base))
 
 

@@ -10,7 +10,7 @@ from repoagent.edit.guards.risky_changes import concerns, described, hidden_chan
 from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, QUESTION, Open, Run, Script
+from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, files_of_head
 
 NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
 FILTERS = GREET + NEW.format(".gitattributes")
@@ -46,32 +46,23 @@ def found(repo: GitRepo, path: str, *, named: tuple[str, ...] = (), further: tup
     return described(concerns([new(path)], named, open_worktree(repo.top), further))
 
 
-@pytest.mark.parametrize(
-    ("settings", "path", "why"),
-    [
-        ({"core.hooksPath": "tools/git"}, "tools/git/pre-commit", "hooks"),
-        ({"core.hooksPath": "./tools/../tools/git/"}, "tools/git/pre-commit", "hooks"),
-        ({"include.path": "../team.gitcfg"}, "team.gitcfg", "any git option"),
-        ({"core.attributesFile": "tools/attributes"}, "tools/attributes", "filters"),
-        ({"filter.x.clean": "sh 'tools/clean.sh' %f"}, "tools/clean.sh", "filter.x.clean"),
-        ({"alias.ship": "!cd x && ./tools/ship.sh"}, "tools/ship.sh", "alias.ship"),
-        ({"core.fsmonitor": "tools/watch"}, "tools/watch", "core.fsmonitor"),
-    ],
-)
-def test_files_that_git_runs_or_reads(repo: GitRepo, settings: dict[str, str], path: str, why: str) -> None:
-    repo.write("team.gitcfg", "[user]\n")
-    for key, value in settings.items():
-        repo.git("config", key, value)
-    assert why in found(repo, path)
-    assert not found(repo, "src/app.py")
-
-
-def test_a_settings_file_to_include_from_the_home_folder(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_git_runs_or_reads(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(repo.top))
-    repo.git("config", "include.path", "~/team.gitcfg")
-    assert "any git option" in found(repo, "team.gitcfg")
+    repo.write("team.gitcfg", "[user]\n")
+    for key, value, path, why in (
+        ("core.hooksPath", "tools/git", "tools/git/pre-commit", "hooks"),
+        ("core.hooksPath", "./tools/../tools/git/", "tools/git/pre-commit", "hooks"),
+        ("include.path", "../team.gitcfg", "team.gitcfg", "any git option"),
+        ("include.path", "~/team.gitcfg", "team.gitcfg", "any git option"),
+        ("core.attributesFile", "tools/attributes", "tools/attributes", "filters"),
+        ("filter.x.clean", "sh 'tools/clean.sh' %f", "tools/clean.sh", "filter.x.clean"),
+        ("alias.ship", "!cd x && ./tools/ship.sh", "tools/ship.sh", "alias.ship"),
+        ("core.fsmonitor", "tools/watch", "tools/watch", "core.fsmonitor"),
+    ):
+        repo.git("config", key, value)
+        assert why in found(repo, path), value
+        assert not found(repo, "src/app.py")
+        repo.git("config", "--unset", key)
 
 
 def test_the_target_of_a_linked_hook(repo: GitRepo) -> None:
@@ -92,9 +83,7 @@ def test_both_names_of_a_rename_count_and_a_named_file_was_requested(repo: GitRe
     assert not found(repo, "deploy/README.md", further=("deploy/*", "!deploy/README.md"))
 
 
-def test_a_secret_of_the_environment_is_never_requested(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_secret_is_never_requested(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "canary-8c2e")
     worktree = open_worktree(repo.top)
     (concern,) = concerns([new("a.py", b"key = 'canary-8c2e'\n")], ("a.py",), worktree)
@@ -138,7 +127,7 @@ def test_yes_does_not_accept_sensitive_files(repo: GitRepo, edit: Run, script: S
     script.replies(FILTERS)
     done = edit("--scope", "repo", "--allow-sensitive", "--json")
     assert any(".gitattributes decides" in remark for remark in done.json["remarks"])
-    assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes", "src/app.py"]
+    assert files_of_head(repo) == [".gitattributes", "src/app.py"]
 
 
 def test_named_sensitive_files_need_no_question(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
@@ -147,8 +136,7 @@ def test_named_sensitive_files_need_no_question(repo: GitRepo, edit: Run, run: R
     assert ".gitattributes decides" in done.err
     script.replies(NEW.format(".gitattributes"))
     done = edit("--create", file=".gitattributes", request="make all files text")
-    assert ".gitattributes decides" in done.err
-    assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes"]
+    assert ".gitattributes decides" in done.err and files_of_head(repo) == [".gitattributes"]
 
 
 @pytest.mark.parametrize(("key", "code"), [("y\n", 0), ("n\n", 1), ("\x04", 1)])
@@ -173,8 +161,7 @@ def test_sensitive_files_can_be_deselected_by_hunk(repo: GitRepo, screen: Open, 
         window.answer("]? ", "y\n")  # the hunk of src/app.py
         window.answer("]? ", "n\n")  # the hunk of .gitattributes
         assert window.end() == 0
-    assert "You did not ask" not in window.seen
-    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+    assert "You did not ask" not in window.seen and files_of_head(repo) == ["src/app.py"]
     assert repo.git("show", "-s", "--format=%B").count("Source-Blob:") == 1
 
 

@@ -20,6 +20,12 @@ SOURCE = "".join(
 ).encode()
 
 
+def replace(file: Path, old: bytes, new: bytes) -> None:
+    data = file.read_bytes()
+    assert old in data
+    file.write_bytes(data.replace(old, new, 1))
+
+
 @dataclass(frozen=True)
 class Split:
     """A split of `name` in a repository, with one segment per function."""
@@ -33,9 +39,7 @@ class Split:
         return self.folder / f"{number:03}{Path(self.name).suffix}"
 
     def edit(self, number: int, old: bytes, new: bytes) -> None:
-        data = self.file(number).read_bytes()
-        assert old in data
-        self.file(number).write_bytes(data.replace(old, new, 1))
+        replace(self.file(number), old, new)
 
     def join(self, *options: str, code: int | None = None) -> Done:
         done = self.program("--join", str(self.folder), *options)
@@ -46,12 +50,8 @@ class Split:
     def source(self) -> Path:
         return self.repo.top / self.name
 
-    def change(self, old: bytes, new: bytes) -> bytes:
-        """Change the source itself; returns it."""
-        data = self.source.read_bytes()
-        assert old in data
-        self.source.write_bytes(data.replace(old, new, 1))
-        return self.source.read_bytes()
+    def change(self, old: bytes, new: bytes) -> None:
+        replace(self.source, old, new)
 
     def everything(self) -> object:
         """Everything that a refused join must not change."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +16,10 @@ from hypothesis import strategies as st
 from repoagent.split.folder_index import base_bytes, edited_segments, read_index
 from tests.cli.apply_patch import program
 from tests.conftest import GitRepo
+from tests.crash.fault_library import build, environment
 from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
 
+Make = Callable[[str], GitRepo]
 PARSED = SOURCE.replace(b"parse(value):\n    first = value\n    second = first", b"parse(value):\n    first = value\n    second = 2")  # fmt: skip
 
 
@@ -171,9 +176,7 @@ def test_a_segment_edited_before_a_refresh_is_merged_from_its_own_base(split: Sp
 
 
 @pytest.mark.parametrize("place", ["a linked work tree", "a nested repository"])
-def test_each_work_tree_has_its_own_source(
-    split: Split, make_repo: Callable[[str], GitRepo], place: str
-) -> None:
+def test_each_work_tree_has_its_own_source(split: Split, make_repo: Make, place: str) -> None:
     if place == "a nested repository":
         own = make_repo("repo/inner")
         own.commit("the file of the same name", **{"src/big.py": SOURCE})
@@ -223,3 +226,16 @@ def test_a_result_that_does_not_parse_is_joined_only_with_an_option(split: Split
     assert split.everything() == before
     split.join("--no-parse-check", code=0)
     assert b"parse(value:" in split.source.read_bytes()
+
+
+@pytest.mark.soak
+def test_killed_at_many_events(tmp_path: Path) -> None:
+    library = build(tmp_path)
+    if library is None:
+        pytest.skip("the fault library needs Linux and a C compiler")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.edit.join.killed", str(tmp_path / "work"), "7"], cwd=Path(__file__).parents[3],
+        env=environment(library, tmp_path / "control"), capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "wrong:" not in done.stdout and int(done.stdout.split("kills:")[1].split()[0]) > 30, done.stdout

@@ -15,15 +15,13 @@ OURS = (2, b"second = first", b"second = ours")
 PARSE = b"parse(value):\n    first = value\n    second = "
 
 
-def refused(split: Split, *words: str, options: tuple[str, ...] = (), code: int = 3) -> str:
-    """Join, which must fail with `code` and `words` and change nothing; returns the error."""
+def refused(split: Split, *words: str, options: tuple[str, ...] = (), code: int = 3) -> None:
+    """Join, which must fail with `code` and `words` and change nothing."""
     before = split.everything()
-    done = split.join(*options)
-    assert done.code == code, done.err
+    error = split.join(*options, code=code).err
     for text in words:
-        assert text in done.err
+        assert text in error
     assert split.everything() == before
-    return done.err
 
 
 def test_nothing_edited(split: Split) -> None:
@@ -44,14 +42,8 @@ def test_conflicting_lines_are_named_in_both_files(split: Split) -> None:
 def test_force_without_a_terminal_shows_the_discarded_changes_and_refuses(split: Split) -> None:
     split.edit(*OURS)
     split.change(PARSE + b"first", PARSE + b"theirs")
-    refused(
-        split,
-        "there is no terminal to ask on",
-        "or move 002.py away, run --refresh",
-        "+    second = theirs\n",
-        "-    second = first\n",
-        options=("--force",),
-    )
+    remedies = ("there is no terminal to ask on", "or move 002.py away, run --refresh")
+    refused(split, *remedies, "+    second = theirs\n", "-    second = first\n", options=("--force",))
     split.file(2).rename(split.repo.top / "mine.py")
     assert split.program("--refresh", "parts").code == 0
     split.edit(2, b"second = theirs", b"second = theirs + ours")

@@ -304,10 +304,9 @@ def test_a_rename_to_another_name_than_requested_is_refused(repo: GitRepo) -> No
 
 
 def test_fences_are_named_in_the_order_of_their_files() -> None:
-    marks = {"n.md": "~~~", "a.py": "```"}
-    assert reminder("whole", list(marks), marks=marks).endswith(" and ~~~ and ```, and nothing else.\n")
-    marks = {"a.py": "```", "n.md": "~~~"}
-    assert reminder("whole", list(marks), marks=marks).endswith(" and ``` and ~~~, and nothing else.\n")
+    for marks in ({"n.md": "~~~", "a.py": "```"}, {"a.py": "```", "n.md": "~~~"}):
+        ending = f" and {' and '.join(marks.values())}, and nothing else.\n"
+        assert reminder("whole", list(marks), marks=marks).endswith(ending)
 
 
 def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:
@@ -343,6 +342,5 @@ def test_whole_files(repo: GitRepo) -> None:
 def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
     text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
     for request, form in (("step_3 shall return 4", "function"), ("rename step_3 to last_step", "whole")):
-        assert (
-            prepare_edit(repo, request, "function", targets=[Target("t.py")], text=text).session.form == form
-        )
+        prepared = prepare_edit(repo, request, targets=[Target("t.py")], text=text)
+        assert prepared.session.form == form

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -14,22 +13,11 @@ from repoagent.history.index.index import open_index
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 
-MOST = 900  # tokens of the system text, as the program estimates them
 NEW = "```diff\n--- /dev/null\n+++ b/src/names.py\n@@ -0,0 +1 @@\n+NAMES = []\n```\n"
 
 
 def rules(prompt: str) -> str:
     return prompt.rpartition("Rules of this run:\n")[2].partition("\n\nRequest:")[0]
-
-
-def obedient(script: Script, allowed: str, then: str, other: str) -> None:
-    """A model that sends `then` if the rules in its prompt contain `allowed`, else `other`."""
-    for name, text in (("then", then), ("else", other)):
-        (script.folder / name).write_text(text)
-    (script.folder / "model.sh").write_text(
-        'cat > "$1/prompt-00"\n'
-        f'if grep -qF \'{allowed}\' "$1/prompt-00"; then cat "$1/then"; else cat "$1/else"; fi\n'
-    )
 
 
 @pytest.mark.parametrize(
@@ -44,10 +32,15 @@ def obedient(script: Script, allowed: str, then: str, other: str) -> None:
 def test_allowed_files_are_created(
     edit: Run, script: Script, words: str, options: tuple[str, ...], allowed: str
 ) -> None:
-    made = bool(allowed)
-    obedient(script, allowed or "and create files", GREET + NEW, "<reject>src/names.py is needed</reject>")
-    done = edit(*options, request=words, code=0 if made else 1)
-    assert made or "src/names.py is needed" in done.err
+    """The model sends the new file if the rules in its prompt allow it."""
+    (script.folder / "then").write_text(GREET + NEW)
+    (script.folder / "else").write_text("<reject>src/names.py is needed</reject>")
+    (script.folder / "model.sh").write_text(
+        'cat > "$1/prompt-00"\n'
+        f'if grep -qF \'{allowed or "and create files"}\' "$1/prompt-00"; then cat "$1/then"; else cat "$1/else"; fi\n'
+    )
+    done = edit(*options, request=words, code=0 if allowed else 1)
+    assert allowed or "src/names.py is needed" in done.err
 
 
 def test_an_unnamed_new_file_is_refused(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -100,14 +93,10 @@ def test_the_files_that_may_be_changed_are_named(repo: GitRepo, run: Run) -> Non
 
 def test_the_system_text_is_short_and_the_same_for_every_edit(repo: GitRepo, run: Run) -> None:
     found = []
-    for more in (
-        ("src/app.py", "x"),
-        ("README.md", "y", "--create"),
-        ("src/app.py", "z", "--read", "README.md"),
-    ):
-        shown = json.loads(run("context", *more, "--json").out)
+    for more in ("src/app.py x", "README.md y --create", "src/app.py z --read README.md"):
+        shown = run("context", *more.split(), "--json").json
         (block,) = [block for block in shown["blocks"] if block["role"] == "system"]
-        assert block["tokens"] <= MOST and block["name"] == "protocol"
+        assert block["tokens"] <= 900 and block["name"] == "protocol"
         found.append(block["text"])
     assert len(set(found)) == 1
     assert "<think>" not in found[0] and "line endings" not in found[0]

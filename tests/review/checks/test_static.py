@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from repoagent.git.worktree import layout
+from repoagent.review.checks import module_names
+from repoagent.review.checks.module_names import Use
 from repoagent.review.finding import Finding
 from repoagent.review.report_formats import FORMATS, render
 from repoagent.review.review import ReviewSession, review
@@ -167,7 +170,7 @@ def test_the_most_used_name_comes_first_and_the_others_are_counted(repo: GitRepo
 
 OTHER_LANGUAGES = [
     ("lib/a.js", "exports.parse = function () {};\nexports.b = 1;\n", "exports.b = 1;\n",
-     "lib/b.js", "const { parse } = require('./a');\nparse();\n"),
+     "lib/b.js", "const { parse: c } = require('./c');\nconst { parse } = require('./a');\nparse(c);\n"),
     ("lib/a.js", "exports.parse = function () {};\n", "\n",
      "test/b.js", "var a = require('../lib/a.js');\na.parse();\n"),
     ("lib/a.ts", "export function parse() {}\nexport const b = 1;\n", "export const b = 1;\n",
@@ -188,6 +191,7 @@ def test_other_languages(repo: GitRepo) -> None:
     assert [(finding.rule, finding.location.path) for finding in result] == [
         ("removed-symbol", path) for path in after
     ]
+    assert "lib/b.js:2 still imports it" in result[0].title
 
 
 def test_a_fixed_but_unstaged_caller_still_counts(repo: GitRepo) -> None:
@@ -222,3 +226,45 @@ def test_a_change_cannot_hide_itself_with_an_ignore_file(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE}, commit="before")
     stage(repo, {"a.py": CODE + "<<<<<<< HEAD\n", ".repoagentignore": "*.py\n"}, commit="hidden")
     assert [finding.rule for finding in static(repo, "commit", "HEAD").findings] == ["conflict-marker"]
+
+
+NAMES = {f"gone{number}" for number in range(50)}
+DEEP = b"import m\nif m.gone0: pass\n" + b"elif m.gone0: pass\n" * 2_500
+
+
+def test_long_chains_of_elif_and_of_attributes_are_parsed() -> None:
+    names = module_names.python_names(b"a = 1\n" + DEEP + b"else: b = 1\n")
+    assert {"a", "b", "m"} == names.keys()
+    assert len(module_names.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
+    chain = b"import m\nx = m.gone0" + b".b" * 900 + b"\n"
+    assert module_names.python_uses("a.py", chain, "m.py", NAMES) == [Use("gone0", 2, imported=False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\n" * 200_000 + b"x",
+        b"import {\n" * 100_000,
+        b"export {\n" * 100_000,
+        b"exports = {" * 100_000,
+        b"exports.a = 1\n" * 100_000,
+        b"".join(b"const a%d = require('./m')\n" % number for number in range(50_000)),
+        b"const a = require('./m')\n" + b"a.gone0 " * 50_000,
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [module_names.script_names, lambda text: module_names.script_uses("a.js", text, "m.js", NAMES)],
+    ids=["names", "uses"],
+)
+def test_a_large_script_is_read_in_time(read: Callable[[bytes], object], text: bytes) -> None:
+    began = time.process_time()
+    read(text)
+    assert time.process_time() - began < 5
+
+
+def test_a_line_of_generated_code_is_not_a_debugging_call(repo: GitRepo) -> None:
+    began = time.process_time()
+    line = "x = '" + "print(console.log(" * 40_000 + "'\n"
+    assert findings(repo, {"a.py": "x = 1\n", "b.js": "x = 1\n"}, {"a.py": line, "b.js": line}) == []
+    assert time.process_time() - began < 10

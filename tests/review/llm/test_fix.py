@@ -12,6 +12,7 @@ from tests.review.llm.conftest import NOTHING, SHOP, WORSE, finding
 
 __all__ = ["run", "script"]
 
+pytestmark = pytest.mark.soak
 BETTER = "replace:\n|     return result * (1 + tax)\n"
 
 
@@ -32,26 +33,22 @@ def ids(done: Done) -> list[str]:
 def test_a_suggestion_is_committed_without_a_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("commit", "-qam", "worse")
     script.replies(finding(more=BETTER) + NOTHING)
-    done = run("review", "--commit", "HEAD", "--ask")
-    assert done.code == 0, done.err
-    (name,) = ids(done)
-    assert run("review", "--fix", name[:5]).code == 2  # no terminal to confirm on
-    assert run("review", "--fix", "00000000", "--yes").code == 2
-    done = run("review", "--fix", name[:5], "--yes", "--json")
-    assert done.code == 0, done.err
-    (fix,) = done.json["fixes"]
+    (name,) = ids(run("review", "--commit", "HEAD", "--ask", code=0))
+    run("review", "--fix", name[:5], code=2)  # no terminal to confirm on
+    run("review", "--fix", "00000000", "--yes", code=2)
+    (fix,) = run("review", "--fix", name[:5], "--yes", "--json", code=0).json["fixes"]
     assert (fix["id"], fix["outcome"], fix["commit"]) == (name, "committed", repo.head())
     assert len(script.prompts) == 1  # no model was asked for it
     assert repo.read("shop.py") == SHOP.encode()
     message = repo.git("log", "-1", "--format=%B")
-    assert message.startswith("Tax is added\n\ntotal([100], 0.2) is 100.2.\n")
-    assert "Repoagent-Edit:" in message
-    assert run("undo").code == 0
+    assert (
+        message.startswith("Tax is added\n\ntotal([100], 0.2) is 100.2.\n") and "Repoagent-Edit:" in message
+    )
+    run("undo", code=0)
     assert repo.read("shop.py") == WORSE.encode()
     repo.write("shop.py", SHOP)
-    done = run("review", "--fix", name, "--yes")
-    assert (done.code, repo.read("shop.py")) == (3, SHOP.encode())
-    assert "are no longer in shop.py" in done.err
+    assert "are no longer in shop.py" in run("review", "--fix", name, "--yes", code=3).err
+    assert repo.read("shop.py") == SHOP.encode()
 
 
 @pytest.mark.soak
@@ -59,59 +56,45 @@ def test_without_a_suggestion_the_model_edits(repo: GitRepo, run: Run, script: S
     repo.git("commit", "-qam", "worse")
     edit = diff("shop.py", "-    return result * 1 + tax", "+    return result * (1 + tax)")
     script.replies(finding() + NOTHING, "<commit>Multiply\n</commit>\n" + edit)
-    done = run("review", "--commit", "HEAD", "--ask", "--fix", "--yes")
-    assert done.code == 0, done.err
+    run("review", "--commit", "HEAD", "--ask", "--fix", "--yes", code=0)
     assert repo.git("log", "-1", "--format=%s").strip() == "Multiply"
     assert repo.read("shop.py") == SHOP.encode()
     request = script.prompts[1].partition("Request:")[2]
-    assert "total([100], 0.2) is 100.2." in request
-    assert "lines 5-5 of shop.py" in request
+    assert "total([100], 0.2) is 100.2." in request and "lines 5-5 of shop.py" in request
 
 
 @pytest.mark.soak
 def test_uncommitted_code_is_fixed_in_the_work_tree(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(finding(more=BETTER) + NOTHING)
     head = repo.head()
-    done = run("review", "--ask", "--fix", "--yes")
-    assert done.code == 0, done.err
+    assert "git add" in run("review", "--ask", "--fix", "--yes", code=0).err
     assert (repo.head(), repo.read("shop.py")) == (head, SHOP.encode())
     assert repo.git("show", ":shop.py") == WORSE  # the index is not changed
-    assert "git add" in done.err
 
 
 @pytest.mark.soak
 def test_nothing_to_fix_and_a_finding_that_is_rejected(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(NOTHING)
-    done = run("review", "--ask", "--fix", "--yes")
-    assert (done.code, repo.read("shop.py")) == (1, WORSE.encode())
-    assert "nothing to fix" in done.err
+    assert "nothing to fix" in run("review", "--ask", "--fix", "--yes", code=1).err
+    assert repo.read("shop.py") == WORSE.encode()
     repo.write("other.py", "value = 100\n")
     repo.git("add", "-A")
     script.replies(finding("other.py", "1", "value = 100") + NOTHING, "<reject>There is no fault.</reject>\n")
-    done = run("review", "--ask", "--fix", "--yes", "--refresh")
-    assert done.code == 1
-    assert "There is no fault." in done.err
+    assert "There is no fault." in run("review", "--ask", "--fix", "--yes", "--refresh", code=1).err
 
 
 @pytest.mark.soak
 def test_strict_fails_without_a_model(repo: GitRepo, run: Run) -> None:
-    done = run("review", "--model", "command:exit 3")
-    assert done.code == 0
-    assert "command:exit" in done.err
-    assert "shop.py:5" in done.err
-    done = run("review", "--model", "command:exit 3", "--strict")
-    assert done.code == 4
+    done = run("review", "--model", "command:exit 3", code=0)
+    assert "command:exit" in done.err and "shop.py:5" in done.err
+    run("review", "--model", "command:exit 3", "--strict", code=4)
 
 
 @pytest.mark.soak
 def test_show_prompt_and_a_recording(repo: GitRepo, run: Run, script: Script) -> None:
-    done = run("review", "--show-prompt")
-    assert done.code == 0, done.err
-    assert "     5 +|     return result * 1 + tax" in done.out
-    assert "total tokens" in done.err
+    done = run("review", "--show-prompt", code=0)
+    assert "     5 +|     return result * 1 + tax" in done.out and "total tokens" in done.err
     assert script.prompts == []
     script.replies(finding() + NOTHING)
-    assert run("review", "--ask", "--record", "tape").code == 0
-    again = run("review", "--model", "replay:tape")
-    assert again.code == 0
-    assert len(ids(again)) == 1
+    run("review", "--ask", "--record", "tape", code=0)
+    assert len(ids(run("review", "--model", "replay:tape", code=0))) == 1

@@ -20,9 +20,8 @@ def values(count: int) -> str:
 
 
 def test_one_call_with_its_findings_and_costs(reviewing: Reviewing) -> None:
-    reviewing.script.replies(
-        "I looked.\n" + finding(level="error") + finding(quote="return 1", lines="5") + NOTHING
-    )
+    wrong = finding(quote="return 1", lines="5")
+    reviewing.script.replies(f"I looked.\n{finding(level='error')}{wrong}{NOTHING}")
     answer = reviewing()
     assert [(f.rule, f.location.start, f.level.word, f.title) for f in answer.findings] == [
         ("correctness", 5, "warning", "Tax is added")
@@ -43,19 +42,16 @@ def test_unchanged_code_is_not_paid_for_again(reviewing: Reviewing) -> None:
     repo.commit("longer", **{"shop.py": top + SHOP})
     reviewing.stage(**{"shop.py": top + WORSE, "other.py": OTHER})
     script.replies(finding(lines="35") + NOTHING)
-    first, again = reviewing(), reviewing()
-    assert len(script.prompts) == 1
-    assert again.findings == first.findings
+    assert reviewing().findings == reviewing().findings and len(script.prompts) == 1
     # the lines of one file move, and the other one changes
     reviewing.stage(**{"shop.py": "import this\n" + top + WORSE, "other.py": OTHER.replace("[0]", "[1]")})
     script.replies(finding("other.py", "2", "    return a[1]", title="Other") + NOTHING)
     moved = reviewing()
     assert [(f.title, f.location.start) for f in moved.findings] == [("Tax is added", 36), ("Other", 2)]
+    repo.git("commit", "-qm", "worse")
+    reviewing("commit", "HEAD")  # the same lines in a commit
     (prompt,) = script.prompts
     assert "other.py" in prompt and "result * 1" not in prompt
-    repo.git("commit", "-qm", "worse")
-    reviewing("commit", "HEAD")
-    assert len(script.prompts) == 1  # the same lines in a commit
     script.replies(NOTHING)
     reviewing(afresh=True)
     assert script.prompts == []  # nothing is staged

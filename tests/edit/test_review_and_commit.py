@@ -1,4 +1,4 @@
-"""Select a part of a change: the result is what git would apply, to the byte."""
+"""The shown diff is exactly the written change, and a selection of it is what git would apply, to the byte."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.edit.review_and_commit import Piece, pieces, select, split
+from repoagent.edit.review_and_commit import Piece, pieces, read_back, select, split
+from repoagent.edit.ui import DiffStat
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, SYMLINK, Content, FileChange
-from repoagent.patch.render import Hunk, header_of
+from repoagent.patch.render import Hunk, canonical_diff, header_of
 
 
-def modified(before: bytes, after: bytes, path: str = "f") -> FileChange:
-    return FileChange.at(path, Content(before), Content(after))
+def modified(before: bytes, after: bytes) -> FileChange:
+    return FileChange.at("a b", Content(before), Content(after))
 
 
 def numbered(count: int, **changed: str) -> bytes:
@@ -31,7 +32,7 @@ def apply(folder: Path, change: FileChange, hunks: list[Hunk]) -> bytes:
 
     One at a time, the last first: parts of one hunk share their context, which git does not take in a single patch.
     """
-    target = folder / "f"
+    target = folder / "a b"
     target.write_bytes(change.before or b"")
     for hunk in reversed(hunks):
         here = re.sub(r"-(\d+)(.*?) \+\d+", r"-\1\2 +\1", hunk.text, count=1)
@@ -131,3 +132,41 @@ def test_a_file_at_the_old_path_of_a_rename_needs_the_rename() -> None:
     assert select([moved, new], [rename, whole]) == [moved, new]
     with pytest.raises(Refused, match="cannot create a: "):
         select([moved, new], [whole])
+
+
+TEXT_LINES = (
+    b"a\n", b"b\n", b"-- x\n", b"++ y\n", b"@@ -1 +1 @@\n", b"\r\n", b"f\x0cf\n", "\u2028\n".encode(), b"\xff\n",
+    b" \n", b"\\ No newline at end of file\n",
+)  # fmt: skip
+TEXT = st.tuples(
+    st.lists(st.sampled_from(TEXT_LINES), max_size=30), st.sampled_from([b"", b"end", b"-- end"])
+)
+
+
+@given(TEXT, TEXT)
+def test_the_parsed_diff_produces_the_written_bytes(
+    old: tuple[list[bytes], bytes], new: tuple[list[bytes], bytes]
+) -> None:
+    before, after = (b"".join([*lines, end]) for lines, end in (old, new))
+    if before != after:
+        changes = [modified(before, after)]
+        stat = read_back(canonical_diff(changes), changes)
+        assert stat.added + stat.removed > 0
+
+
+def test_a_diff_that_differs_from_the_bytes_is_an_error() -> None:
+    changes = [modified(b"1\n2\n3\n", b"1\nzwei\n3\n")]
+    diff = canonical_diff(changes)
+    assert str(read_back(diff, changes)) == "1 file +1 -1"
+    for old, new in (("zwei", "drei"), ("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"), (" 3\n", ""), (diff, "")):
+        with pytest.raises(ValueError):
+            read_back(diff.replace(old, new), changes)
+
+
+def test_new_deleted_and_renamed_files() -> None:
+    changes = [
+        FileChange.at("n", None, Content(b"x\n")),
+        FileChange.at("d", Content(b"y\n"), None),
+        FileChange("o", "p", Content(b"z\n"), Content(b"z\n")),
+    ]
+    assert read_back(canonical_diff(changes), changes) == DiffStat(3, 1, 1)
