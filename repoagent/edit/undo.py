@@ -11,7 +11,6 @@ from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git import undo as git_undo
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction.results import Options
 from repoagent.git.undo import UndoResult
 from repoagent.git.undo_log import Edit, find_edit, list_edits
 from repoagent.git.worktree import WorkTree, layout
@@ -27,17 +26,17 @@ class LastRequest:
     targets: tuple[Target, ...]
 
 
-def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
+def undo(worktree: WorkTree, edit_id: str | None = None) -> UndoResult:
     """Undo the edit `edit_id`, by default the last one. Raises what `git.undo.undo` raises."""
-    return _change(worktree, find_edit(worktree, edit_id, undone=False), "undo", options)
+    return _change(worktree, find_edit(worktree, edit_id, undone=False), "undo")
 
 
-def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
+def redo(worktree: WorkTree, edit_id: str | None = None) -> UndoResult:
     """Redo an undone edit, by default the last one. Raises what `git.undo.redo` raises."""
-    return _change(worktree, find_edit(worktree, edit_id, undone=True), "redo", options)
+    return _change(worktree, find_edit(worktree, edit_id, undone=True), "redo")
 
 
-def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None) -> UndoResult:
+def _change(worktree: WorkTree, edit: Edit, event: str) -> UndoResult:
     change = git_undo.undo if event == "undo" else git_undo.redo
     try:
         before = resolve_all(
@@ -49,7 +48,7 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
     with pending(worktree, edit.id, event) as record:
         if before:
             record.keep(before)
-        result = change(worktree, edit.id, options)
+        result = change(worktree, edit.id)
         with uninterrupted():
             try:
                 record_undone(worktree, replace(edit, commit=result.commit), before, STATES[event])

@@ -80,7 +80,7 @@ def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> Non
             count = plural(len(undoable), "edit")
             raise UsageError(f"no edit {int(edit_id)}: `repoagent undo --list` lists {count}")
         edit_id = undoable[int(edit_id) - 1][0].id
-    result = (undo.redo if redo else undo.undo)(worktree, edit_id, None)
+    result = (undo.redo if redo else undo.undo)(worktree, edit_id)
     edit, done = result.edit, "redid" if redo else "undid"
     if repo.as_json:
         content = {"version": 1, "edit": edit.id, "commit": result.commit, "moved": result.moved}
