@@ -25,7 +25,6 @@ REPLIES: tuple[Reply, ...] = (
 
 
 tags = pytest.mark.parametrize("thinking", ["tags"], indirect=True)
-both = pytest.mark.parametrize("thinking", ["tags", "tools"], indirect=True)
 
 
 @pytest.fixture
@@ -61,25 +60,11 @@ def grows(requests: list[Mapping[str, Any]]) -> bool:
     return all(after[: len(before)] == before for before, after in pairwise(sent))
 
 
-@both
+@pytest.mark.parametrize("thinking", ["tags", "tools"], indirect=True)
 def test_thinking_is_sent_back_with_each_reply(thinking: tuple[Stage, Thinker]) -> None:
+    """After a kill too: another process continues the requests from disk."""
     stage, thinker = thinking
-    stage.go(prompt="Write the number of line 3 in letters.")
-    sent = bodies(stage)
-    assert [thoughts(body) for body in sent] == [["thought 1", "thought 2"][:n] for n in range(3)]
-    assert grows(sent) and thinker.rejected == []
-    assert "thought 1" not in stage.file("conversations", f"{stage.name}.md").read_text()
-    kept = [*stage.file("sent").glob("*.json")]
-    calls = [block["name"] for block in blocks_of(sent[-1], "tool_use")]
-    assert calls == (["read"] if os.environ["REPOAGENT_PROTOCOL"] == "tools" else [])
-    assert len(blocks_of(sent[-1], "tool_result")) == len(calls)
-    assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
-
-
-@both
-def test_a_killed_run_sends_thinking_back_when_resumed(thinking: tuple[Stage, Thinker]) -> None:
-    """In another process, from disk: the requests continue as without a kill."""
-    stage, thinker = thinking
+    stage.name = "it"
     running: list[program.Running] = []
     stage.at[3] = lambda: running[0].send_signal(signal.SIGKILL)
     words = ["run", "--model", MODEL, "--mode", "auto-edit"]
@@ -89,11 +74,17 @@ def test_a_killed_run_sends_thinking_back_when_resumed(thinking: tuple[Stage, Th
     assert running[0].returncode == -signal.SIGKILL
     stage.at.clear()
     done = program.run([*words, "--resume", "it"], stage.repo.top, load=("anthropic",))
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, thinker.rejected) == (0, []), done.stderr
     sent = bodies(stage)
-    assert thoughts(sent[-1]) == ["thought 1", "thought 2"]
+    both = ["thought 1", "thought 2"]
+    assert [thoughts(body) for body in sent] == [[], ["thought 1"], both, both]
     assert grows(sent) and sent[2]["messages"] == sent[3]["messages"]
-    assert thinker.rejected == []
+    assert "thought 1" not in stage.file("conversations", "it.md").read_text()
+    calls = [block["name"] for block in blocks_of(sent[-1], "tool_use")]
+    assert calls == (["read"] if os.environ["REPOAGENT_PROTOCOL"] == "tools" else [])
+    assert len(blocks_of(sent[-1], "tool_result")) == len(calls)
+    kept = [*stage.file("sent").glob("*.json")]
+    assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
 def stopped_after(stage: Stage, calls: int) -> None:
