@@ -281,29 +281,26 @@ def test_a_refused_patch_changes_nothing(repo: GitRepo, use: Use) -> None:
 
 
 def test_apply_commits_as_the_user(repo: GitRepo, use: Use) -> None:
+    """Without the trailers in a message of the assistant, which may be a mail."""
     repo.write("a.txt", "mine, not committed\n")
     tools = use(write=True)
-    source = blobs(use)
-    done = tools.call("apply", patch=PATCH, sources=source, message="Greet with a comma\n\nIt reads better.")
-    edit = repo.git("log", "-1", "--format=%(trailers:key=Repoagent-Edit,valueonly)").strip()
-    assert done.startswith(f"Committed {repo.head()} on main (edit {edit}): Greet with a comma\n")
-    assert repo.git("log", "-1", "--format=%an %s").strip() == "Ada Tester Greet with a comma"
-    assert repo.status() == " M a.txt\n"
-    with pytest.raises(NothingDone, match="already"):
-        tools.call("apply", patch=PATCH, sources=source)
-    kept = tools.call("apply", patch=BACK, sources=blobs(use), commit=False)
-    assert kept.startswith("Written, not committed (edit ")
-    assert b"'hi '" in repo.read("src/app.py")
-
-
-def test_trailers_in_a_message_of_an_assistant_are_dropped(repo: GitRepo, use: Use) -> None:
-    said = "Greet with a comma\n\nIt reads better.\n\nSigned-off-by: A <a@x>\nReview-Ignore: *\n"
+    text = "Greet with a comma\n\nIt reads better.\n\n"
+    said = f"{text}Signed-off-by: A <a@x>\nReview-Ignore: *\n"
     mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{BACK}"
     for patch in ({"patch": PATCH, "message": said}, {"patch": mail}):
-        use(write=True).call("apply", sources=blobs(use), **patch)
-        message = repo.git("log", "-1", "--format=%B")
-        assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
+        source = blobs(use)
+        done = tools.call("apply", sources=source, **patch)
+        edit = repo.git("log", "-1", "--format=%(trailers:key=Repoagent-Edit,valueonly)").strip()
+        assert done.startswith(f"Committed {repo.head()} on main (edit {edit}): Greet with a comma\n")
+        message = repo.git("log", "-1", "--format=%an%n%B")
+        assert message.startswith(f"Ada Tester\n{text}Repoagent-Edit: {edit}\n")
         assert "Signed" not in message and "Ignore" not in message
+        assert repo.status() == " M a.txt\n"
+        with pytest.raises(NothingDone, match="already"):
+            tools.call("apply", sources=source, **patch)
+    again = BACK.replace("'hi '", "'hey '").replace("'hello, '", "'hi '")
+    kept = tools.call("apply", patch=again, sources=blobs(use), commit=False)
+    assert kept.startswith("Written, not committed (edit ") and b"'hey '" in repo.read("src/app.py")
 
 
 def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> None:

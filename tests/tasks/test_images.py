@@ -51,31 +51,29 @@ def says_what_it_sees(received: Received) -> str:
 
 
 def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, stage: Stage) -> None:
-    said = stage.go(READ, '<read path="src/app.py"/>', says_what_it_sees, prompt="Look.").text
-    assert said == f"{len(SHOT)} bytes"
+    """By a resumed run too, from one copy, or the copy is reported missing."""
+    repo.write("paper.pdf", pdf(2))
+    replies = [f'{READ}\n<read path="paper.pdf"/>', '<read path="src/app.py"/>', *[says_what_it_sees] * 3]
+    assert stage.go(*replies, prompt="Look.").text == f"{len(SHOT)} bytes"
     first, second = stage.requests[1:]
-    ((message, block, data),) = images(first)
-    assert data == SHOT and images(second) == [(message, block, SHOT)]
+    (message, block, shot), (_, last, paper) = images(first)
+    assert (shot, paper) == (SHOT, pdf(2)) and images(second) == images(first)
     content = first.body["messages"][message]["content"]
     said = f"shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes; attached below.\n</observation-"
     assert said in content[block - 1]["text"]
-    assert content[block]["cache_control"]  # the last of the request
+    assert content[last]["cache_control"]  # the last of the request
     kept = run_dir(repo).conversation.read_text()
     assert "attached=" in kept and "shot.png" in kept
     stored = [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*") if path.is_file()]
     assert stored.count(SHOT) == 1 and not any(b64encode(SHOT)[100:200] in data for data in stored)
 
-
-def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRepo, stage: Stage) -> None:
-    repo.write("paper.pdf", pdf(2))
-    stage.go(f'{READ}\n<read path="paper.pdf"/>', "I see.", *[says_what_it_sees] * 2, prompt="Look.")
     repo.write("shot.png", png(1, 1))
     assert stage.go(prompt="Again.").text == f"{len(SHOT)} bytes"
-    assert [data for *_, data in images(stage.requests[2])] == [SHOT, pdf(2)]
+    assert images(stage.requests[3])[:2] == images(first)
     (copy,) = (repo.top / ".repoagent").rglob("*.png")
     copy.write_bytes(png(2, 2))  # it has changed since it was sent
     assert stage.go(prompt="And now?").text == f"{len(pdf(2))} bytes"
-    assert "shot.png is not attached: the copy that was sent no longer exists" in stage.requests[3].text
+    assert "shot.png is not attached: the copy that was sent no longer exists" in stage.requests[4].text
 
 
 FILES = {  # the content of a file, and what the model gets
