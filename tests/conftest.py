@@ -137,7 +137,9 @@ def clean_environment(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    rules = tmp_path_factory.getbasetemp().parent / "rules"  # compiled once for all tests: it takes seconds
+    # compiled once for all sessions of the user, since it takes seconds
+    session = tmp_path_factory.getbasetemp()
+    rules = next((f for f in session.parents if f.name.startswith("pytest-of-")), session.parent) / "rules"
     rules.mkdir(exist_ok=True)
     monkeypatch.setenv("KF_RULE_CACHE_DIR", str(rules))
     monkeypatch.setattr(layout, "_redirect", [])  # where the library sends its warnings
