@@ -95,21 +95,18 @@ def test_split_needs_context_between() -> None:
     assert second.hunk.text.startswith("@@ -5,5 +5,5 @@\n 5\n-6\n+y\n")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_files_that_are_one_piece() -> None:
+    whole = Piece(0, "file")
+    assert split(whole) == (whole,)
+    for change in (
         FileChange.at("new", None, Content(b"a\n")),
         FileChange.at("empty", None, Content(b"")),
         FileChange.at("gone", Content(b"a\n"), None),
         FileChange.at("link", Content(b"a\n"), Content(b"target", SYMLINK)),
         FileChange.at("bin", Content(b"a\0"), Content(b"b\0")),
-    ],
-)
-def test_files_that_are_one_piece(change: FileChange) -> None:
-    assert pieces([change]) == (Piece(0, "file"),)
-    assert split(Piece(0, "file")) == (Piece(0, "file"),)
-    assert select([change], [Piece(0, "file")]) == [change]
-    assert select([change], []) == []
+    ):
+        assert pieces([change]) == (whole,), change.name
+        assert select([change], [whole]) == [change] and select([change], []) == []
 
 
 def test_rename_mode_and_text_are_separate_pieces() -> None:

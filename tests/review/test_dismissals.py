@@ -113,6 +113,7 @@ def test_files_with_edits_and_of_newer_versions(paths: Layout) -> None:
 
 
 WHOLE = FINDING._replace(location=Location("src/a.py"))
+PARTNER = Finding("partner-missing", Level.WARNING, "x", Location("src/a.py"), key="docs/a.md")
 STARRED = change(text=b"x = 1  // repoagent:ignore[*]\n")
 REMOVED = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
 
@@ -134,20 +135,7 @@ REMOVED = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
         (at(1), STARRED, False),
         (at(2, old=True), REMOVED, False),
         (at(2)._replace(location=Location("nowhere", 1, 1)), None, True),
-    ],
-)
-def test_comments_count_on_the_line_and_on_the_line_before(
-    paths: Layout, finding: Finding, of: Change | None, is_open: bool
-) -> None:
-    assert remaining(paths, finding, of=of) == ([finding] if is_open else [])
-
-
-PARTNER = Finding("partner-missing", Level.WARNING, "x", Location("src/a.py"), key="docs/a.md")
-
-
-@pytest.mark.parametrize(
-    ("finding", "message", "is_open"),
-    [
+        # trailers of the message
         (FINDING, "Subject\n\nReview-Ignore: correctness\n", False),
         (FINDING, "Subject\n\nreview-ignore: tests,correctness src/a.py\r\n", False),
         (FINDING, "Subject\n\nReview-Ignore: correctness src/\n", False),
@@ -160,8 +148,12 @@ PARTNER = Finding("partner-missing", Level.WARNING, "x", Location("src/a.py"), k
         (PARTNER, "a\n\nReview-Ignore: partner-missing docs/a.md\n", False),  # the file that it is about
     ],
 )
-def test_trailers(paths: Layout, finding: Finding, message: str, is_open: bool) -> None:
-    assert remaining(paths, finding, of=change(message)) == ([finding] if is_open else [])
+def test_comments_and_trailers(
+    paths: Layout, finding: Finding, of: Change | str | None, is_open: bool
+) -> None:
+    """A comment counts on its line and on the next one."""
+    reviewed = change(of) if isinstance(of, str) else of
+    assert remaining(paths, finding, of=reviewed) == ([finding] if is_open else [])
     assert ignored("a\n\nReview-Ignore: tests docs/a.md\n") == [("tests", "docs/a.md")]
 
 

@@ -279,13 +279,8 @@ def test_a_plain_diff_without_index_lines_has_lines_and_no_texts(repo: GitRepo) 
     assert read(repo.top, "diff", diff=b"").files == ()
 
 
-@pytest.mark.parametrize(
-    ("diff", "sentence"),
-    [
-        (b"hello\n", "is not a unified diff"),
-        (b"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n", "was truncated or edited"),
-    ],
-)
-def test_an_incomplete_diff_is_refused(repo: GitRepo, diff: bytes, sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        read(repo.top, "diff", diff=diff)
+def test_an_incomplete_diff_is_refused(repo: GitRepo) -> None:
+    with pytest.raises(UsageError, match="is not a unified diff"):
+        read(repo.top, "diff", diff=b"hello\n")
+    with pytest.raises(UsageError, match="was truncated or edited"):
+        read(repo.top, "diff", diff=b"--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n")
