@@ -28,8 +28,7 @@ class Job:
 
     def output(self, name: str) -> str:
         """An output of the action."""
-        value = action()["outputs"][name]["value"]
-        return _filled(value, {}, self.outputs)
+        return _filled(action()["outputs"][name]["value"], {}, self.outputs)
 
 
 def action() -> dict[str, Any]:

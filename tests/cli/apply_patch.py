@@ -39,9 +39,15 @@ def in_process(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Ask:
     """Run `repoagent ARGUMENTS` in this process, at the top of `repo` or in `cwd`, with `env`, and `stdin` in a pipe;
-    faster than a new process."""
+    faster than a new process. It must end with `code`, if given."""
 
-    def in_process(*arguments: str, cwd: Path | None = None, stdin: bytes | None = None, **env: str) -> Done:
+    def in_process(
+        *arguments: str,
+        cwd: Path | None = None,
+        stdin: bytes | None = None,
+        code: int | None = None,
+        **env: str,
+    ) -> Done:
         monkeypatch.chdir(cwd or request.getfixturevalue("repo").top)
         with monkeypatch.context() as patch, ExitStack() as opened:
             if stdin is not None:
@@ -51,8 +57,9 @@ def in_process(
                 patch.setattr("sys.stdin", opened.enter_context(os.fdopen(reader)))
             for name, value in env.items():
                 patch.setenv(name, value)
-            code = run(cli, "repoagent", arguments)
-        return Done(code, *capsys.readouterr())
+            done = Done(run(cli, "repoagent", arguments), *capsys.readouterr())
+        assert code in (None, done.code), done
+        return done
 
     return in_process
 
@@ -97,8 +104,6 @@ def here(tmp_path: Path, repo: GitRepo, in_process: Ask) -> Here:
     def here(patch: str | bytes, *options: str, cwd: Path | None = None, code: int | None = None) -> Done:
         file = tmp_path / "fix.patch"
         file.write_bytes(patch if isinstance(patch, bytes) else patch.encode())
-        done = in_process("apply", os.path.relpath(file, cwd or repo.top), *options, cwd=cwd)
-        assert code in (None, done.code), done.err
-        return done
+        return in_process("apply", os.path.relpath(file, cwd or repo.top), *options, cwd=cwd, code=code)
 
     return here

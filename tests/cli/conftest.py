@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,10 +21,10 @@ def ask(request: pytest.FixtureRequest, in_process: Ask) -> Ask:
 
 @pytest.fixture
 def run(in_process: Ask, script: Script) -> Run:
-    """`repoagent ARGS` in this process with the scripted model, at the top or in `cwd`; input is empty by default."""
+    """`repoagent ARGS` in this process with the scripted model; input is empty by default."""
 
-    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, **more: Any) -> Done:
         model = {"REPOAGENT_MODEL": script.spec, **(env or {})}
-        return in_process(*args, cwd=cwd, stdin=stdin.encode("utf-8", "surrogateescape"), **model)
+        return in_process(*args, stdin=stdin.encode("utf-8", "surrogateescape"), **model, **more)
 
     return run

@@ -103,8 +103,7 @@ def test_every_command_suggests_the_nearest_file(repo: GitRepo, in_process: Ask)
         assert (done.code, done.out) == (2, "")
         assert "did you mean src/app.py?" in done.err and done.err.count("\n") == 1
     repo.write("docs/index.md", "x\n")
-    done = in_process("history", "ap.py", "--json", cwd=repo.top / "docs")
-    error = done.json["error"]
+    error = in_process("history", "ap.py", "--json", cwd=repo.top / "docs").json["error"]
     assert error["near"] == [str(repo.top / "src/app.py")]
     assert error["message"].endswith("did you mean ../src/app.py?")
 

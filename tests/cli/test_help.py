@@ -107,8 +107,7 @@ def test_global_options_work_after_the_command(repo: GitRepo, in_process: Ask) -
 
 def test_options_of_git_are_passed_in_the_environment(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None:
     env = {"GIT_DIR": f"{repo.top}/.git", "GIT_WORK_TREE": str(repo.top)}  # `git --git-dir --work-tree`
-    done = in_process("neighbors", f"{repo.top}/src/app.py", cwd=tmp_path, **env)
-    assert "\na.txt " in done.out
+    assert "\na.txt " in in_process("neighbors", f"{repo.top}/src/app.py", cwd=tmp_path, **env).out
     config = "'repoagent.maxturns'='4'"  # and `git -c`
     assert in_process("config", "max_turns", GIT_CONFIG_PARAMETERS=config).out == "4\n"
 

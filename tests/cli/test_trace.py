@@ -64,8 +64,7 @@ def test_an_edit_shows_phases_and_models_without_content(in_process: Ask, tmp_pa
     model = f"command:API_KEY=hush-hush-12 cat {tmp_path}/reply"
     log = tmp_path / "trace"
     words = ("edit", "a.txt", "say hush-hush-34 in Spanish", "--yes", "--model", model)
-    done = in_process(*words, REPOAGENT_TRACE=str(log), SOME_TOKEN="hush-hush-34")
-    assert done.code == 0, done.err
+    in_process(*words, REPOAGENT_TRACE=str(log), SOME_TOKEN="hush-hush-34", code=0)
     text = log.read_text()
     result = traced(text)
     assert {"start", "git", "phase", "model", "end"} <= {kind for kind, _ in result}

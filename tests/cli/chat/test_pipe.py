@@ -35,8 +35,7 @@ def conversations(repo: GitRepo) -> list[Path]:
 
 def test_an_invalid_line_of_a_pipe_ends_the_chat(run: Run, script: Script) -> None:
     for line, message in (("/udno", "unknown command /udno; /help lists"), ("\udcff", "not UTF-8")):
-        done = run("chat", stdin=f"{line}\nhello\n")
-        assert done.code == 2 and message in done.err
+        assert message in run("chat", stdin=f"{line}\nhello\n", code=2).err
     assert script.prompts == []
 
 
@@ -94,8 +93,7 @@ def test_control_c_is_for_the_shell_command(chat: Chat, capfd: pytest.CaptureFix
 def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("It greets.")
     script.act(0, "exit 1")
-    failed = run("chat", stdin="what is it?\nand then?\n")
-    assert failed.code == 4 and failed.out == ""
+    assert run("chat", stdin="what is it?\nand then?\n", code=4).out == ""
     assert len(script.prompts) == 1
     script.replies("It greets.", "Goodbye.")
     done = run("chat", "--continue", stdin="/continue\nand then?\n/quit\nnever\n")
@@ -110,8 +108,7 @@ def test_a_change_is_undone_and_that_reported_to_the_model(repo: GitRepo, run: R
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
     says = "greet with a comma\n/undo\nwhy not\nfine\\\nreally\n/cost\n"
-    done = run("chat", "--mode", "auto-edit", stdin=says)
-    assert done.code == 0, done.err
+    done = run("chat", "--mode", "auto-edit", stdin=says, code=0)
     assert "It greets with a comma." in done.out
     assert "5 calls" in done.out
     assert "Greet with a comma · 1 file +1 -1" in done.err and "undid" in done.err
@@ -119,8 +116,7 @@ def test_a_change_is_undone_and_that_reported_to_the_model(repo: GitRepo, run: R
     assert "fine\nreally" in script.prompts[4]
     assert repo.head() == head and repo.status() == ""
     script.replies(LOOK, GREET, "<finish>Done.</finish>", "I see.")
-    done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n")
-    assert done.code == 0, done.err
+    done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n", code=0)
     assert "+    return f'hello, {name}'\n" in done.out
     assert "written, not committed: src/app.py\n" in done.err
     assert "(I have undone your uncommitted changes to src/app.py.)" in script.prompts[3]
@@ -133,11 +129,9 @@ def test_one_chat_does_not_undo_the_work_of_another(repo: GitRepo, run: Run, scr
     assert run("chat", "--mode", "auto-edit", stdin="greet\n").code == 0
     head = repo.head()
     (first,) = conversations(repo)
-    done = run("chat", stdin="hello\n/undo\n")
-    assert done.code == 1 and "this chat has no edits to undo" in done.err
+    assert "this chat has no edits to undo" in run("chat", stdin="hello\n/undo\n", code=1).err
     assert repo.head() == head
-    last = run("chat", "--resume", first.stem, stdin="/undo\n")
-    assert last.code == 0 and repo.head() != head
+    assert run("chat", "--resume", first.stem, stdin="/undo\n").code == 0 and repo.head() != head
 
 
 @pytest.mark.soak

@@ -20,8 +20,7 @@ from tests.conftest import GitRepo
 def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo, in_process: Ask) -> None:
     before = repo.head()
     answer = f"Sure!\n\n<commit>\nGreet with a comma\n\nIt reads better.\n</commit>\n\n```diff\n{GREET}```\n\nLet me know.\n"
-    done = in_process("apply", "-y", stdin=answer.encode())
-    assert done.code == 0, done.err
+    done = in_process("apply", "-y", stdin=answer.encode(), code=0)
     assert repo.git("log", "-1", "--format=%P").strip() == before
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["src/app.py"]
     assert b"f'hello, {name}'" in repo.read("src/app.py")
@@ -90,8 +89,7 @@ def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here, i
         ("src", "cannot read src: Is a directory"),
         ("-y -F -", "cannot both come from standard input"),
     ):
-        done = in_process("apply", *words.split(), stdin=GREET.encode())
-        assert done.code == 2 and message in done.err
+        assert message in in_process("apply", *words.split(), stdin=GREET.encode(), code=2).err
     patch = diff("a.txt", "@@ -1 +1 @@", "-not there", "+b") + diff("nope.txt", "@@ -1 +1 @@", "-a", "+b")
     error = here(patch, "-y", "--json").json["error"]
     assert (error["kind"], error["exit"]) == ("refused", 3)
@@ -129,8 +127,7 @@ def test_a_failing_check_or_hook_restores_files(repo: GitRepo, here: Here) -> No
     silent = here(GREET, "-y", "--check", "false")
     assert silent.err.strip().endswith("exit code 1. Nothing was changed.")
     repo.hook("pre-commit", "echo no way; exit 1\n")
-    hook = here(GREET, "-y")
-    assert hook.code == 6 and "no way" in hook.err
+    assert "no way" in here(GREET, "-y", code=6).err
     assert (repo.head(), repo.status()) == (before, "")
     passed = here(GREET, "-y", "--no-verify", "--check", "grep -q comma src/app.py || true", "--json")
     assert passed.json["check"]["command"].startswith("grep")
@@ -155,8 +152,7 @@ def test_commit_options(repo: GitRepo, here: Here, in_process: Ask, tmp_path: Pa
 def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, in_process: Ask) -> None:
     repo.write("../fix.patch", TWO)
     repo.git("config", "gpg.program", "false")
-    done = in_process("apply", "-yS", "../fix.patch")
-    assert done.code == 6 and "sign" in done.err
+    assert "sign" in in_process("apply", "-yS", "../fix.patch", code=6).err
 
 
 def test_paths_are_relative_to_the_top_then_to_the_folder(repo: GitRepo, here: Here) -> None:
@@ -166,8 +162,7 @@ def test_paths_are_relative_to_the_top_then_to_the_folder(repo: GitRepo, here: H
     repo.commit("more")
     there = diff("x.txt", "@@ -1,3 +1,3 @@", " 1", "-2", "+zwei", " 3")
     assert here(there, "-y").code == 3  # two files have this name, so it is ambiguous
-    done = here(there + made("y.txt", "new"), "-y", cwd=repo.top / "two")
-    assert done.code == 0, done.err
+    here(there + made("y.txt", "new"), "-y", cwd=repo.top / "two", code=0)
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["two/x.txt", "two/y.txt"]
     assert here(TWO, "-y", cwd=repo.top / "two").code == 0
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["a.txt"]

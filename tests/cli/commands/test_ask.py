@@ -91,8 +91,7 @@ def test_wrong_usage_no_model_and_a_failing_model(repo: GitRepo, ask: Ask, echo:
     ):
         done = ask(*arguments, echo.option)
         assert (done.code, done.out) == (2, "") and message in done.err and echo.prompt == ""
-    done = ask("hi")
-    assert done.code == 4 and "no model is configured" in done.err
+    assert "no model is configured" in ask("hi", code=4).err
     done = ask("hi", "--model", "command:echo half; exit 3", "-o", "out.md")
     assert (done.code, done.out) == (4, "") and not (repo.top / "out.md").exists()
 
@@ -129,8 +128,7 @@ def test_a_pipe_is_another_file_or_goes_where_a_dash_is(ask: Ask, echo: Echo) ->
     assert (done.code, done.out) == (0, REPLY)
     assert echo.prompt.index('path="a.txt"') < echo.prompt.index('path="standard input"')
     assert "-old\n+new\n</file" in echo.prompt
-    done = ask("and this?", echo.option, stdin=b"")
-    assert done.code == 0 and "warning: standard input is empty" in done.err
+    assert "warning: standard input is empty" in ask("and this?", echo.option, stdin=b"", code=0).err
     assert ask("why?", "-", "a.txt", echo.option, stdin=b"-old\n").code == 0
     assert echo.prompt.index('path="a.txt"') > echo.prompt.index('path="standard input"')
     for words in (["-", "a.txt"], ["-F", "-", "a.txt"]):
@@ -138,8 +136,7 @@ def test_a_pipe_is_another_file_or_goes_where_a_dash_is(ask: Ask, echo: Echo) ->
         assert "The request:\n\nline 3?\n" in echo.prompt and "standard input" not in echo.prompt
     assert ask(echo.option, stdin=b"just that").code == 0
     assert "\n\njust that\n" in echo.prompt
-    done = ask("what?", echo.option, stdin=png())
-    assert done.code == 2 and "cannot send standard input" in done.err
+    assert "cannot send standard input" in ask("what?", echo.option, stdin=png(), code=2).err
     assert ask("-", echo.option, stdin=b"\xff\xfe").code == 2
     assert ask("-F", "-", "-", echo.option, stdin=b"x").code == 2
 
@@ -172,8 +169,7 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask) -> None:
 
 
 def test_outside_a_repository_nothing_is_saved(ask: Ask, echo: Echo) -> None:
-    done = ask("what?", "reply", echo.option, "--json", cwd=echo.folder)
-    assert done.code == 0 and done.json["saved_request"] is None
+    assert ask("what?", "reply", echo.option, "--json", cwd=echo.folder, code=0).json["saved_request"] is None
     assert {path.name for path in echo.folder.iterdir()} == {"prompt", "reply"}
 
 

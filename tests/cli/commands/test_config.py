@@ -31,16 +31,14 @@ def test_wrong_calls_change_nothing(repo: GitRepo, ask: Ask, tmp_path: Path, cle
         assert message in done.err
     assert not (repo.top / ".repoagent").exists()
     assert not (clean_environment / ".config").exists()
-    done = ask("--shared", "max_turns", "3", cwd=tmp_path)
-    assert done.code == 2
+    done = ask("--shared", "max_turns", "3", cwd=tmp_path, code=2)
     assert "--shared needs a repository" in done.err
 
 
 def test_options_are_listed_with_their_origins_and_printed_by_key(repo: GitRepo, ask: Ask) -> None:
     repo.git("config", "repoagent.maxCost", "1.5")
     ask("models.openai/gpt-4.1.input", "2")
-    out = ask(REPOAGENT_MODEL="manual").out
-    rows = [line.split(None, 2) for line in out.splitlines()]
+    rows = [line.split(None, 2) for line in ask(REPOAGENT_MODEL="manual").out.splitlines()]
     assert ["model", "manual", "environment REPOAGENT_MODEL"] in rows
     assert ["max_cost", "1.5", "git config (local)"] in rows
     assert ["models.openai/gpt-4.1.input", "2", "file:~/.config/repoagent/config.toml"] in rows

@@ -100,8 +100,7 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Ask) -> None:
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
     assert "talk has" not in ui("load", "talk").out  # the conversation names its file
     assert ui("delete", "short", "--yes").out.startswith("deleted short; ")
-    gone = ui("show", "short")
-    assert gone.code == 2 and "restore it with `repoagent conversation undo short`" in gone.err
+    assert "restore it with `repoagent conversation undo short`" in ui("show", "short", code=2).err
     assert ui("undo", "short").out.startswith("undid the delete of short; ")
     assert ui("show", "short").code == 0
 
@@ -132,8 +131,7 @@ def test_the_list(talked: GitRepo, ui: Ask) -> None:
 def test_nothing_to_list(repo: GitRepo, in_process: Ask) -> None:
     done = in_process("conversation", "list")
     assert (done.code, done.out) == (1, "") and "--files lists those about files" in done.err
-    done = in_process("conversation", "list", "--json")
-    assert done.code == 1 and done.json["conversations"] == []
+    assert in_process("conversation", "list", "--json", code=1).json["conversations"] == []
     done = in_process("memory")  # a group without a command is like the program without one
     assert (done.code, done.out) == (2, "") and done.err.startswith("Usage: repoagent memory [OPTIONS]")
     assert not (repo.top / ".repoagent").exists()
@@ -159,8 +157,7 @@ def test_the_result_of_each_is_json(talked: GitRepo, ui: Ask) -> None:
         "save a", "save a --force", "branch a b", "load b --into README.md", "delete b --yes", "undo b",
         "redo b", "list", "show a",
     ):  # fmt: skip
-        done = ui(*words.split(" "), "--json")
-        assert done.code == 0 and json.loads(done.out)["version"] == 1
+        assert json.loads(ui(*words.split(" "), "--json", code=0).out)["version"] == 1
 
 
 # `edit`: a model's diff is validated, shown, applied and undone.
@@ -251,8 +248,7 @@ def test_a_dry_run_and_the_prompt_write_nothing(ui: Ask, script: Script, file: P
     before = sorted(file.parent.iterdir()), file.read_bytes()
     script.replies(SHORTER, SHORTER)
     words = ("edit", "fast", "shorter", "--model", script.spec, "--dry-run")
-    done = ui(*words)
-    assert done.code == 0 and "\n-- second\n" in done.out
+    assert "\n-- second\n" in ui(*words, code=0).out
     assert ui(*words, "--json").json["written"] is False
     shown = ui("edit", "fast", "shorter", "--show-prompt", "--json")
     assert [block["name"] for block in shown.json["blocks"]] == ["instructions", "conversation", "request"]

@@ -82,8 +82,7 @@ def test_files_without_a_history(repo: GitRepo, tmp_path: Path, ask: Ask) -> Non
     repo.git("add", "new.py")
     assert "staged but not committed" in ask("new.py").err
     assert ask("folder").code == 1 and ask("a.txt", "--limit", "0").code == 2
-    outside = ask("x.py", cwd=tmp_path)
-    assert outside.code == 2 and "is not in a git work tree" in outside.err
+    assert "is not in a git work tree" in ask("x.py", cwd=tmp_path, code=2).err
 
 
 def test_a_deleted_and_a_moved_file(repo: GitRepo, ask: Ask) -> None:
@@ -114,8 +113,7 @@ def test_a_few_commits_are_summarized_without_a_question(repo: GitRepo, ask: Ask
 
 
 def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Program) -> None:
-    done = ask("a.txt", "--summarize")
-    assert done.code == 4 and "no model is configured" in done.err
+    assert "no model is configured" in ask("a.txt", "--summarize", code=4).err
     repo.git("config", "repoagent.summary.model", model.spec)
     assert each(ask("a.txt", "--summarize", "--json"), "summary") == ["says 1.1 in call 0"]
     repo.git("config", "--unset", "repoagent.summary.model")
@@ -124,15 +122,12 @@ def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Progr
 
 
 def test_a_failing_model_and_garbled_lines_are_reported(repo: GitRepo, ask: Ask, model: Program) -> None:
-    done = ask("README.md", "--model", "command:false", "--json")
-    assert done.code == 4 and done.json["error"]["kind"] == "no_model"
+    assert ask("README.md", "--model", "command:false", "--json", code=4).json["error"]["kind"] == "no_model"
     grow(repo, 2)
     model.answers("lines = lines[2:]")
-    done = ask("a.txt", "--model", model.spec)
-    assert done.code == 0 and "the model wrote no usable summary for 1 commit" in done.err
+    assert "the model wrote no usable summary for 1 commit" in ask("a.txt", "--model", model.spec, code=0).err
     model.answers("lines = ['I am sorry.']")
-    done = ask("a.txt", "--model", model.spec)
-    assert done.code == 4 and "wrote no usable summary" in done.err
+    assert "wrote no usable summary" in ask("a.txt", "--model", model.spec, code=4).err
 
 
 @pytest.mark.soak

@@ -60,8 +60,7 @@ def test_wrong_calls_are_one_sentence(pair: GitRepo, ask: Ask) -> None:
 
 
 def test_the_table_explains_its_rows(pair: GitRepo, ask: Ask) -> None:
-    done = ask("core.py")
-    assert done.code == 0
+    done = ask("core.py", code=0)
     lines = done.out.splitlines()
     assert lines[0].endswith("neighbors of core.py (based on its last 5 commits)")
     head = next(number for number, line in enumerate(lines) if line.startswith("file"))

@@ -65,8 +65,7 @@ def test_wrong_calls_are_one_sentence(outline: Ask) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_an_unreadable_file(folder: Path, outline: Ask) -> None:
     (folder / "app.py").chmod(0)
-    done = outline("app.py")
-    assert done.code == 2 and "cannot read app.py: Permission denied" in done.err
+    assert "cannot read app.py: Permission denied" in outline("app.py", code=2).err
 
 
 def test_one_definition_its_contents_depth_kind_and_syntax_errors(folder: Path, outline: Ask) -> None:
@@ -102,8 +101,7 @@ def test_a_folder_of_a_repository_is_what_git_tracks(repo: GitRepo, outline: Ask
     done = outline("lib", "--depth", "1", cwd=repo.top)
     assert done.out == "lib/a.py\n1-4  class Server\n7-8  def main()\n"
     assert done.err == "skipped 2 files: 1 no grammar, 1 binary\n"
-    inside = outline(".", "--kind", "class", cwd=repo.top / "lib")
-    assert inside.out == "a.py\n1-4  class Server\n"
+    assert outline(".", "--kind", "class", cwd=repo.top / "lib").out == "a.py\n1-4  class Server\n"
 
 
 def test_folders_and_files_at_once(folder: Path, outline: Ask) -> None:
@@ -205,8 +203,7 @@ def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, model: Mode
 
 
 def test_no_model_and_wrong_usage(ask: Ask) -> None:
-    done = ask("a.txt")
-    assert done.code == 4 and "no model is configured" in done.err
+    assert "no model is configured" in ask("a.txt", code=4).err
     assert ask("a.txt", "--json").json["error"]["kind"] == "no_model"
     assert ask("a.txt", "--words", "3").code == ask().code == 2
 

@@ -40,11 +40,9 @@ def test_bad_input_is_one_sentence(remembered: GitRepo, ask: Ask) -> None:
 
 
 def test_nothing_is_remembered_yet(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
-    done = ask("cache")
-    assert done.code == 1 and "nothing is remembered in this repository yet" in done.err
+    assert "nothing is remembered in this repository yet" in ask("cache", code=1).err
     assert not (repo.top / ".repoagent").exists()
-    done = ask("cache", cwd=tmp_path)
-    assert done.code == 2 and "not in a git work tree" in done.err
+    assert "not in a git work tree" in ask("cache", cwd=tmp_path, code=2).err
 
 
 def test_plain_text_and_json(remembered: GitRepo, ask: Ask) -> None:
@@ -56,5 +54,4 @@ def test_plain_text_and_json(remembered: GitRepo, ask: Ask) -> None:
     assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["cache", "readers"]
     assert (hit["file"], hit["kind"], hit["date"], hit["line"]) == ("src/app.py", "note", "2026-11-01", 3)
     assert Path(hit["path"]).read_text().splitlines()[2].endswith(hit["snippet"])
-    done = ask("nowhere", "--json")
-    assert done.code == 1 and done.json["hits"] == []
+    assert ask("nowhere", "--json", code=1).json["hits"] == []

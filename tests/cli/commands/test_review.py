@@ -66,8 +66,7 @@ def test_bad_input_is_one_sentence(repo: GitRepo, review: Ask) -> None:
     ):
         done = review(*words.split(), stdin=b"hello\n")
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and sentence in done.err
-    done = review()
-    assert done.code == 0
+    done = review(code=0)
     assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.err
     assert "none of the named files has changed" in review("--", "a.txt").err
 
@@ -82,16 +81,14 @@ def test_levels_and_exit_codes(pair: GitRepo, review_pair: Ask) -> None:
     pair.git("config", "repoagent.review.rules.partner-missing", "note")
     assert review_pair("--fail-on", "warning").code == 0
     pair.write(".repoagent/config.toml", '[review]\nfail_on = "note"\nmodel = "command:touch stolen"\n')
-    done = review_pair()
-    assert done.code == 1
+    done = review_pair(code=1)
     assert "may not set review.model" in done.err and not (pair.top / "stolen").exists()
 
 
 @pytest.mark.soak
 def test_formats_pathspecs_and_a_dismissed_finding(pair: GitRepo, review_pair: Ask) -> None:
     for form in ("json", "sarif", "github", "gitlab", "markdown"):
-        done = review_pair("--format", form)
-        assert done.code == 0 and "api.md usually changes along with api.py" in done.out
+        assert "api.md usually changes along with api.py" in review_pair("--format", form, code=0).out
     done = review_pair("--format", "sarif", "-o", "out.sarif", "--also", "json=r=1.json")
     assert (done.out, done.err) == ("", "written to out.sarif\nwritten to r=1.json\n")
     assert json.loads(pair.read("out.sarif"))["version"] == "2.1.0"

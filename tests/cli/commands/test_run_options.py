@@ -40,8 +40,7 @@ def test_an_empty_name_starts_no_run(run: Run, script: Script, command: str, opt
 
 def test_show_prompt_prints_the_first_request(repo: GitRepo, run: Run, script: Script) -> None:
     options = ("run", "--mode", "auto", "--network", "--check", "make", "say what this is")
-    shown = run(*options, "--show-prompt")
-    assert shown.code == 0, shown.err
+    shown = run(*options, "--show-prompt", code=0)
     assert "total tokens" in shown.err
     assert not list(repo.top.glob(".repoagent/*/run-*")) and script.prompts == []
     script.replies("It is an example.")

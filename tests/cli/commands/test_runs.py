@@ -160,8 +160,7 @@ def test_message_and_wait(ask: Ask, alive: subprocess.Popen[str]) -> None:
 
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
-    done = ask("stop", "alive")
-    assert done.code == 0 and "use --now to stop at once" in done.out
+    assert "use --now to stop at once" in ask("stop", "alive", code=0).out
     assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it checks for requests
     done = ask("stop", "alive", "--now", "--json")
     assert done.code == 0 and done.json["ended"] == ["alive"] and done.json["runs"][0]["state"] == "stopped"
@@ -185,8 +184,7 @@ def test_delete_asks_and_can_be_undone(ask: Ask, in_process: Ask, layout: Layout
         screen.answer("Delete run-20260102-030405-abcdef (done: make it)", "n\n")
         assert screen.end() == 1
     assert run_dir.folder.exists()
-    done = ask("delete", "abcdef", "--yes")
-    assert done.code == 0 and f"repoagent conversation undo {name}" in done.out
+    assert f"repoagent conversation undo {name}" in ask("delete", "abcdef", "--yes", code=0).out
     assert not run_dir.folder.exists()
     assert in_process("conversation", "undo", name).code == 0
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
@@ -216,8 +214,7 @@ def test_its_branch_stays(repo: GitRepo, run: Run, script: Script) -> None:
 def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Run, script: Script) -> None:
     name, folder = made(repo, run, script, "--no-commit")
     assert folder.is_dir()
-    done = run("runs", "delete", name, "--yes")
-    assert done.code == 3 and f"uncommitted work in {folder}" in done.err
+    assert f"uncommitted work in {folder}" in run("runs", "delete", name, "--yes", code=3).err
     assert "hello, " in (folder / "src/app.py").read_text()
     assert (repo.top / f".repoagent/runs/{name}/run.json").exists()
     repo.git("-C", str(folder), "checkout", "-q", ".")
@@ -227,6 +224,5 @@ def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Ru
 
 def test_a_folder_chosen_by_the_user_stays(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     name, folder = made(repo, run, script, "--worktree", str(tmp_path / "mine"))
-    done = run("runs", "delete", name, "--yes")
-    assert done.code == 0 and f"`git worktree remove {folder}`" in done.out
+    assert f"`git worktree remove {folder}`" in run("runs", "delete", name, "--yes", code=0).out
     assert folder.is_dir() and "side" in repo.git("branch")

@@ -78,10 +78,8 @@ def test_json_is_the_index_and_needs_no_folder(code: GitRepo, ask: Ask, tmp_path
     segments = [{**one, "file": one["file"].removesuffix(".py")} for one in result["segments"]]
     assert piped["segments"] == segments
     (tmp_path / "out.py").write_bytes(SOURCE)
-    outside = ask("out.py", "--json", cwd=tmp_path)
-    assert outside.code == 0 and outside.json["source"]["path"] == str(tmp_path / "out.py")
-    failed = ask("nope", "--json")
-    assert failed.code == 2 and failed.json["error"]["message"] == "no such file: nope"
+    assert ask("out.py", "--json", cwd=tmp_path, code=0).json["source"]["path"] == str(tmp_path / "out.py")
+    assert ask("nope", "--json", code=2).json["error"]["message"] == "no such file: nope"
 
 
 @pytest.mark.soak
@@ -89,8 +87,7 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo, ask: As
     ask("src/code.py", "--target-bytes", "400", "-o", "parts")
     mine = code.read("parts/002.py") + b"# mine\n"
     code.write("parts/002.py", mine)
-    refused = ask("src/code.py", "-o", "parts")
-    assert refused.code == 3 and "has unmerged edits (002.py); use --join" in refused.err
+    assert "has unmerged edits (002.py); use --join" in ask("src/code.py", "-o", "parts", code=3).err
     code.write("src/code.py", SOURCE.replace(b"return 0\n", b"return None\n"))
     done = ask("--refresh", "parts/index.json")
     assert done.code == 0 and "002.py: edited by you, kept\n001.py: updated\n" in done.out
@@ -106,8 +103,7 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo, ask: As
 def test_a_renamed_source_is_named_to_the_refresh(code: GitRepo, ask: Ask) -> None:
     ask("src/code.py", "-o", "parts")
     code.git("mv", "src/code.py", "moved.py")
-    gone = ask("--refresh", "parts")
-    assert gone.code == 2 and "`repoagent split NAME --refresh parts`" in gone.err
+    assert "`repoagent split NAME --refresh parts`" in ask("--refresh", "parts", code=2).err
     assert ask("moved.py", "--refresh", "parts", "--json").json["source"]["path"] == "moved.py"
     assert ask("--refresh", "parts").out.endswith("nothing changed\n")
 

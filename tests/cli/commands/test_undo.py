@@ -46,8 +46,7 @@ def test_the_list_has_the_numbers_that_undo_takes(edited: GitRepo, ask: Ask, in_
     # the tip of the branch moves back and forward
     assert ask("1").out == f'undid "Shout line 20" ({head[:7]}); HEAD is now at {before[:7]}\n'
     assert in_process("redo").out == f'redid "Shout line 20" ({head[:7]}); HEAD is now at {head[:7]}\n'
-    done = ask("2")
-    assert done.code == 0
+    done = ask("2", code=0)
     assert done.out.startswith('undid "Shout line 10" (') and done.out.endswith(" (a new commit)\n")
     text = edited.read("a.txt").decode()
     assert ("line 3!" in text, "line 10!" in text, "line 20!" in text) == (True, False, True)

@@ -63,8 +63,7 @@ def test_errors_are_one_sentence(remembered: GitRepo, memory: Ask, tmp_path: Pat
     ):
         done = memory(*words.split())
         assert (done.code, done.err.count("\n")) == (code, 1) and message in done.err
-    done = memory("export", "--json")
-    assert done.code == 2 and "no file for the archive" in done.json["error"]["message"]
+    assert "no file for the archive" in memory("export", "--json", code=2).json["error"]["message"]
     assert sorted(remembered.top.rglob("*")) == before
 
 
@@ -94,8 +93,7 @@ def test_keep_days(remembered: GitRepo, memory: Ask) -> None:
     append(about.conversation, *turns("old", "secret words", "2020-01-01T00:00:00+00:00"))
     assert memory("gc").code == 1
     remembered.git("config", "repoagent.conversations.keepDays", "30")
-    done = memory("gc")
-    assert done.code == 0 and "would delete entries older than 30 days: 1 exchange" in done.err
+    assert "would delete entries older than 30 days: 1 exchange" in memory("gc", code=0).err
     assert "secret words" in about.conversation.read_text()
     assert memory("gc", "--apply").code == 0
     assert "secret words" not in about.conversation.read_text()

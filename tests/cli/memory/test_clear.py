@@ -35,14 +35,12 @@ def test_no_terminal_and_nothing_to_clear(ask: Ask, context: Workspace, full: di
     assert done.code == 2 and "use --yes" in done.err and files(context) == full
     assert "src/a.py: notes (27 B), conversation (176 B), edits (428 B)\n" in done.err
     for arguments in (["src/b.py", "--yes"], ["--undo", "src/a.py"]):
-        done = ask("clear", *arguments)
-        assert done.code == 1 and "nothing" in done.err
+        assert "nothing" in ask("clear", *arguments, code=1).err
     assert ask("clear", "--undo", "--notes", "src/a.py").code == 2
     archive = context.known("src/a.py").folder / "archive"
     assert not archive.exists()
     archive.symlink_to(context.worktree.top)  # a link in the way is not followed
-    done = ask("clear", "src/a.py", "-y")
-    assert done.code == 3 and "is a symbolic link" in done.err and files(context) == full
+    assert "is a symbolic link" in ask("clear", "src/a.py", "-y", code=3).err and files(context) == full
 
 
 def test_all_is_cleared_and_restored_exactly(ask: Ask, context: Workspace, full: dict[str, bytes]) -> None:

@@ -125,15 +125,12 @@ def test_json_and_details_if_verbose(ask: Ask, context: Workspace) -> None:
 
 def test_names_without_a_memory(ask: Ask, context: Workspace) -> None:
     top = context.worktree.top
-    done = ask("show", "a.txt")
-    assert done.code == 1 and "a.txt has no memory" in done.err
-    other = ask("show", "src/a.py", cwd=top / "src")  # a path from the top, as `memory list` prints it
-    assert other.code == 0 and other.out == ask("show", "a.py", cwd=top / "src").out
+    assert "a.txt has no memory" in ask("show", "a.txt", code=1).err
+    assert ask("show", "src/a.py", cwd=top / "src", code=0).out == ask("show", "a.py", cwd=top / "src").out
     assert ask("show", "./src/a.py", cwd=top / "src").code == 2
     (top / "src/b.py").rename(top / "d.py")
     assert context.folder("d.py")
-    done = ask("show", "src/b.py")
-    assert done.code == 2 and "it was renamed to d.py" in done.err
+    assert "it was renamed to d.py" in ask("show", "src/b.py", code=2).err
 
 
 def test_orphans_and_their_replacements(ask: Ask, context: Workspace) -> None:
@@ -167,8 +164,7 @@ def test_an_empty_memory(repo: GitRepo, in_process: Ask, tmp_path: Path) -> None
         (tmp_path, "not in a git work tree"),
         (tmp_path / "bare.git", "is a bare repository"),
     ):
-        done = in_process("memory", "list", cwd=folder)
-        assert done.code == 2 and message in done.err
+        assert message in in_process("memory", "list", cwd=folder, code=2).err
 
 
 def test_states_are_listed_without_changes(ask: Ask, context: Workspace) -> None:
@@ -237,8 +233,7 @@ def test_order_limit_and_paths(ask: Ask, context: Workspace) -> None:
     assert list(states(ask, "-n", "0", ".")) == ["src/a.py", "src/b.py", "z.py"]
     done = ask("list", ".", "--json", cwd=context.worktree.top / "src")
     assert [row["path"] for row in done.json["memories"]] == ["src/a.py", "src/b.py"]
-    done = ask("list", "nowhere", "--state", "orphaned")
-    assert done.code == 1 and "no memories match" in done.err
+    assert "no memories match" in ask("list", "nowhere", "--state", "orphaned", code=1).err
 
 
 def test_broken_and_foreign_folders_are_named(ask: Ask, context: Workspace) -> None:
