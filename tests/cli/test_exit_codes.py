@@ -220,8 +220,13 @@ def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo) -> Non
     assert f"[main {repo.head()[:7]}]" in done.stderr and done.stderr.endswith("\n0\n")
 
 
-def test_in_a_folder_that_was_removed(repo: GitRepo) -> None:
-    for words in ("apply --yes $OLDPWD/$P", "config", "ask hello"):
-        done = shell(repo, f"mkdir gone; cd gone; rmdir ../gone; $R {words}")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("repoagent: the current folder was deleted; change to an existing one")
+def test_in_a_folder_that_was_removed(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for words in ("apply --yes fix.patch", "config", "ask hello"):
+        (repo.top / "gone").mkdir()
+        monkeypatch.chdir(repo.top / "gone")
+        (repo.top / "gone").rmdir()
+        done = Done(run(cli, "repoagent", words.split()), *capfd.readouterr())
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("repoagent: the current folder was deleted; change to an existing one")
