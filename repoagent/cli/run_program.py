@@ -160,21 +160,16 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
         return Exit.INTERRUPTED, "interrupted"
     if isinstance(error, FileNotFoundError) and error.filename == "git":
         return Exit.USAGE, "git is not on PATH; install git"
-    if isinstance(error, FileNotFoundError) and _has_no_folder():
-        return Exit.USAGE, GONE
+    if isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return Exit.USAGE, GONE
     if isinstance(error, OSError) and error.errno in SYSTEM:
         name = error.filename
         where = f" ({os.fsdecode(name)})" if isinstance(name, (str, bytes)) else ""
         return Exit.REFUSED, f"{error.strerror}{where}; fix this and run the command again"
     return Exit.INTERNAL, _write_report(error, arguments)
-
-
-def _has_no_folder() -> bool:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _in_one_line(error: click.ClickException) -> str:
