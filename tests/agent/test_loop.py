@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
@@ -341,8 +342,7 @@ class Killed(BaseException):
     pass
 
 
-def kill(*args: object) -> Observation:
-    raise Killed
+KILL = Mock(side_effect=Killed)
 
 
 @pytest.fixture
@@ -385,14 +385,14 @@ def test_failures_are_counted_across_a_kill(file: Path) -> None:
 
 def test_finish_is_checked_again_after_a_kill(file: Path) -> None:
     with pytest.raises(Killed):
-        play(DIFF, file=file, before_finish=kill)
+        play(DIFF, file=file, before_finish=KILL)
     checked: list[State] = []
     assert play(file=file, before_finish=checked.append).outcome.kind == "finished" and len(checked) == 1
 
 
 def test_dropped_end_stays_dropped_after_a_kill(file: Path) -> None:
     with pytest.raises(Killed):
-        play(f"{DIFF}\nHuman: thanks", file=file, tools=[Tool("edit", "", kill)])
+        play(f"{DIFF}\nHuman: thanks", file=file, tools=[Tool("edit", "", KILL)])
     game = play(ON, file=file)
     assert game.outcome.text == "x" and "dropped" in game.agent.last_seen()
 
@@ -421,15 +421,14 @@ def test_finished_earlier_run_is_ignored(file: Path) -> None:
 # The model agent, and agents from plugins.
 
 
+@dataclass
 class Parrot:
     """A model with one reply."""
 
-    spec = "test/parrot"
-    context_tokens = None
-
-    def __init__(self, reply: str) -> None:
-        self.reply = reply
-        self.requests: list[Request] = []
+    reply: str
+    requests: list[Request] = field(default_factory=list)
+    spec: str = "test/parrot"
+    context_tokens: int | None = None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         self.requests.append(request)
@@ -463,9 +462,8 @@ def test_text_is_streamed_and_the_turn_names_the_model() -> None:
 
 def test_replies_to_several_prompts_are_joined() -> None:
     parts = iter([{"sent": "first", "kind": "one"}, {"sent": "second", "kind": "one"}])
-    agent = ModelAgent(
-        Parrot("x"), Meter(), lambda state: prompt(state) * 2, on_reply=lambda _, reply: next(parts)
-    )
+    model = Parrot("x")
+    agent = ModelAgent(model, Meter(), lambda state: prompt(state) * 2, on_reply=lambda *_: next(parts))
     meta = {"model": "parrot-1", "sent": "first second", "kind": "one"}
     assert agent.step(ASKED) == Turn("assistant", "x\n\nx", meta)
 

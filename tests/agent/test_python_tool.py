@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,8 @@ class PythonTool:
 @pytest.fixture
 def python(tmp_path: Path) -> Iterator[PythonTool]:
     python = PythonTool(tmp_path)
-    yield python
-    python.session.close()
+    with closing(python.session):
+        yield python
 
 
 def test_invalid_call_starts_nothing(python: PythonTool) -> None:
@@ -187,7 +188,7 @@ def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
     base = tmp_path / ("long" * 30)  # too long for the path of a socket
     base.mkdir()
     python = PythonTool(base, memory=400 * 2**20)
-    try:
+    with closing(python.session):
         code = "import time\nwhile True:\n try: time.sleep(9)\n except BaseException: pass"
         deaf = python.run(code, timeout="0.5")
         assert not deaf.ok and "the kernel has ended: stopped after 0.5 s (timeout)" in deaf.text
@@ -199,8 +200,6 @@ def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
         assert "are kept" in child.text
         greedy = python.run("b = bytearray(500 * 2**20)\nimport time\ntime.sleep(3)")
         assert "more than 400 MB of memory" in greedy.text
-    finally:
-        python.session.close()
 
 
 SANDBOXES = [found for found in (find(), Sandbox() if landlock_abi() else None) if found]
@@ -210,7 +209,7 @@ SANDBOXES = [found for found in (find(), Sandbox() if landlock_abi() else None) 
 @pytest.mark.parametrize("sandbox", SANDBOXES, ids=lambda one: one.name)
 def test_kernel_is_confined(tmp_path: Path, sandbox: Sandbox) -> None:
     python = PythonTool(tmp_path, sandbox)
-    try:
+    with closing(python.session):
         assert python.run("open('inside', 'w').write('x')").ok
         assert python.run(f"open({str(tmp_path / 'outside')!r}, 'w')").ok  # in its own /tmp
         assert not (tmp_path / "outside").exists()
@@ -220,8 +219,6 @@ def test_kernel_is_confined(tmp_path: Path, sandbox: Sandbox) -> None:
         assert not net.ok and "unreachable" in net.text
         assert "stopped after 0.5 s" in python.run("while True: pass", timeout="0.5").text
         assert "kept" in python.run("import time; time.sleep(9)", timeout="0.5").text
-    finally:
-        python.session.close()
     assert (python.top / "inside").read_text() == "x"
 
 

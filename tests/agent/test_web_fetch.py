@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -351,23 +352,18 @@ def test_interrupt_is_not_delayed(bench: Bench) -> None:
         bench()
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
+def test_certificates(bench: Bench, tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    both = tmp_path / "both.pem"
+    pem = str(tmp_path / "both.pem")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=one.test", "-addext", "subjectAltName=DNS:one.test", "-keyout", str(both), "-out", str(tmp_path / "c.pem")],
+         "-subj", "/CN=one.test", "-addext", "subjectAltName=DNS:one.test", "-keyout", pem, "-out", pem],
         check=True, capture_output=True,
     )  # fmt: skip
-    both.write_bytes(both.read_bytes() + (tmp_path / "c.pem").read_bytes())
-    return both
-
-
-def test_certificates(bench: Bench, certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(pem)
+    trust = partial(ssl.create_default_context, cafile=pem)
     site, plain = bench.site, bench.site.respond
 
     def secure(connection: socket.socket) -> None:
@@ -377,16 +373,14 @@ def test_certificates(bench: Bench, certificate: Path) -> None:
     site.respond = secure
     down = answer(b"", "302 Found", location=f"http://one.test:{site.port}/")
     site.pages = {"/": answer(b"safe"), "/down": down}
-
-    def trust() -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(certificate))
-
-    assert "self-signed certificate" in bench("https://one.test:port/").text
-    assert "safe" in bench("https://one.test:port/", trust=trust).text
-    other = bench("https://two.test:port/", trust=trust)
-    assert not other.ok and "certificate is not valid for" in other.text
-    seen = bench("https://one.test:port/down", trust=trust)
-    assert not seen.ok and "not encrypted; such redirects are not followed" in seen.text
+    for url, options, expected in (
+        ("https://one.test:port/", {}, "self-signed certificate"),
+        ("https://one.test:port/", {"trust": trust}, "safe"),
+        ("https://two.test:port/", {"trust": trust}, "certificate is not valid for"),
+        ("https://one.test:port/down", {"trust": trust}, "not encrypted; such redirects are not followed"),
+    ):
+        seen = bench(url, **options)
+        assert seen.ok is (expected == "safe") and expected in seen.text
     site.respond = lambda connection: connection.sendall(b"HTTP/1.1 400 No\r\n\r\n")
     assert "could not reach https://one.test" in bench("https://one.test:port/", trust=trust).text
 

@@ -119,7 +119,7 @@ TEXTS = st.recursive(
 
 
 @given(TEXTS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_all_commands_of_a_generated_text_are_found(text: str) -> None:
     reading = read_command(text)
     assert reading.doubt == "", reading
@@ -131,7 +131,7 @@ SCRAPS = st.sampled_from([*"'\"\\;|&$(){}<>`# \n\t", "s1", "<<E", "\nE\n"])
 
 
 @given(st.text(max_size=60) | st.lists(SCRAPS, max_size=20).map("".join))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_any_text_can_be_parsed(text: str) -> None:
     assert isinstance(read_command(text), Reading)
 

@@ -100,7 +100,7 @@ TEXTS = st.lists(
 
 
 @given(TEXTS, st.integers(1_024, 6_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_fences_of_a_shortened_text(tmp_path_factory: pytest.TempPathFactory, text: str, limit: int) -> None:
     assert "".join(map(whole, pieces(text))) == text
     folder = tmp_path_factory.getbasetemp() / "spilled"

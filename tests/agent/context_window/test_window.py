@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from repoagent.agent.context_window.checkpoint import HEADINGS, Known, body_of, is_checkpoint, known_from
 from repoagent.agent.context_window.window import (
     WORDS,
-    Ask,
     Window,
     marked,
     newest,
@@ -57,14 +56,9 @@ def long(count: int, size: int = 60) -> list[Turn]:
     return [turn for n in range(count) for turn in read(f"f{n}.py", 1, size)]
 
 
-def asked(*said: str) -> tuple[list[Sequence[Turn]], Ask]:
-    calls: list[Sequence[Turn]] = []
-
-    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
-        calls.append(turns)
-        return said[min(len(calls), len(said)) - 1], {"model": "m", "tokens": "10+2"}
-
-    return calls, ask
+def writer(text: str = WRITTEN, error: Exception | None = None) -> Mock:
+    """A model that writes checkpoints."""
+    return Mock(return_value=(text, {"model": "m", "tokens": "10+2"}), side_effect=error)
 
 
 def test_window_without_room_is_refused() -> None:
@@ -78,9 +72,10 @@ def test_checkpoint_is_requested_with_the_sent_turns_and_replaces_them(tmp_path:
     state = State((user("do it"), *long(40)), file=tmp_path / "c.md")
     window = Window(10_000, TOOLS, tmp_path / "checkpoint.md")
     assert window.is_due(state)
-    calls, ask = asked(WRITTEN)
+    ask = writer()
     after = window.ready(state, ask, lambda _: Known("[x] 1. A", ("a.py",), ("exit 1: make",)))
-    (sent,) = calls
+    ask.assert_called_once()
+    (sent,) = ask.call_args.args
     assert sent[:-1] == state.turns[: len(sent) - 1] and "## Tried and failed" in sent[-1].text
     assert tokens(sent) <= window.budget
     turn = after.turns[-1]
@@ -99,12 +94,7 @@ def test_run_continues_without_a_checkpoint_from_the_model(error: Exception | No
     tested = seen("run", "exit 2 after 0.1 s\n" + fence("exit 0\n", "o"))
     turns = [user("do it"), *long(30), reply("Now the tests.\n<run>make test</run>"), tested]
     turns += [reply("Fix.\n```diff\n--- a/x.py\n+++ b/x.py\n@@\n-a\n+b\n```\n"), seen("edit", "Applied.")]
-
-    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
-        if error:
-            raise error
-        return "I would rather go on.\n<run>rm -rf x</run>", {"model": "m"}
-
+    ask = writer("I would rather go on.\n<run>rm -rf x</run>", error)
     state = Window(10_000, TOOLS).ready(State(tuple(turns)), ask, force=True)
     text = state.turns[-1].text
     assert state.turns[-1].meta["by"] == "program"
@@ -122,9 +112,9 @@ def test_checkpoint_is_made_only_if_it_helps() -> None:
     state = window.ready(short, force=True)
     assert len(window.turns(state)) < 9
     assert window.ready(state, force=True) == state
-    calls, ask = asked(WRITTEN)
+    ask = writer()
     state = Window(3_000, TOOLS).ready(State((user("x"), *long(30))), ask)
-    assert state.turns[-1].meta["by"] == "program" and not calls  # too small to be worth a call
+    assert state.turns[-1].meta["by"] == "program" and not ask.called  # too small to be worth a call
 
 
 def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
@@ -203,16 +193,9 @@ RESULTS = st.lists(OBSERVED, min_size=1, max_size=3)
 STEP = st.builds(lambda text, results: [reply(text), *chain.from_iterable(results)], TEXT, RESULTS)
 WORD = st.builds(lambda text: [user(text)], TEXT)
 NOTED = st.just([user("and"), seen("before_turn", "tests fail")])
-HELP = st.sampled_from(["none", "good", "bad", "limit"])
-
-
-def helper(kind: str) -> Ask | None:
-    def ask(turns: tuple[Turn, ...]) -> tuple[str, Mapping[str, str]]:
-        if kind == "limit":
-            raise LimitReached("no")
-        return WRITTEN + "\n" + lines(3_000 if kind == "bad" else 5), {}
-
-    return None if kind == "none" else ask
+WRITERS = st.sampled_from(
+    [None, writer(WRITTEN + lines(5)), writer(WRITTEN + lines(3_000)), writer(error=LimitReached("no"))]
+)
 
 
 @pytest.mark.soak
@@ -220,16 +203,16 @@ def helper(kind: str) -> Ask | None:
     TEXT,
     st.lists(st.one_of(STEP, STEP, STEP, STEP, WORD, NOTED), min_size=1, max_size=14),
     st.integers(2_000, 12_000),
-    HELP,
+    WRITERS,
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.data_too_large])
-def test_invariants_of_any_conversation(first: str, units: list[list[Turn]], budget: int, kind: str) -> None:
+def test_invariants_of_a_window(first: str, units: list[list[Turn]], budget: int, ask: Mock | None) -> None:
     window = Window(budget, TOOLS)
     state = State((user(first),), nonce="7f3a9c21")
     before: tuple[Turn, ...] = ()
     count = 0
     for unit in units:
-        state = window.ready(replace(state, turns=(*state.turns, *unit)), helper(kind))
+        state = window.ready(replace(state, turns=(*state.turns, *unit)), ask)
         shown = window.turns(state)
         assert tokens(shown) <= budget and not window.is_due(state)
         made = sum(map(is_checkpoint, state.turns))
@@ -264,7 +247,7 @@ def test_requests_grow_between_checkpoints_and_are_the_same_after_a_kill(tmp_pat
     file = tmp_path / "c.md"
     window = Window(8_000, TOOLS, tmp_path / "checkpoint.md")
     state = State(file=file).with_turn(user("x"))
-    calls, ask = asked(WRITTEN)
+    ask = writer()
     sent, rewritten = "", 0
     for turn in long(40):
         if turn.role == "assistant":
@@ -277,7 +260,7 @@ def test_requests_grow_between_checkpoints_and_are_the_same_after_a_kill(tmp_pat
     assert resumed.turns == state.turns
     assert to_messages(window.turns(resumed), resumed.nonce) == to_messages(window.turns(state), state.nonce)
     # between checkpoints a request begins with the text of the last one, for the cache of the provider
-    assert rewritten == len(calls) == sum(map(is_checkpoint, state.turns)) > 1
+    assert rewritten == ask.call_count == sum(map(is_checkpoint, state.turns)) > 1
 
 
 def test_image_counts_and_is_omitted_like_a_long_result() -> None:

@@ -73,15 +73,13 @@ def run(argv: Sequence[str], policy: Policy, stdin: bytes = b"") -> subprocess.C
 @contextmanager
 def started(argv: Sequence[str], policy: Policy) -> Iterator[subprocess.Popen[bytes]]:
     """A command in its own process group, after it has printed a line."""
-    process = subprocess.Popen(argv, cwd=policy.top, stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert process.stdout
-        process.stdout.readline()
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    options = {"stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen(argv, cwd=policy.top, **options) as process:
+        try:
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
 
 
 @best_wrap
@@ -105,7 +103,7 @@ def test_signals_reach_the_command(box: Sandbox | None, policy: Policy) -> None:
     with started(wrapped(box, ["sh", "-c", script], policy), policy) as process:
         process.terminate()
         assert process.wait(SOON) == 3
-        assert process.stdout and process.stdout.read() == b"got\n"
+        assert process.stdout.read() == b"got\n"
 
 
 @pytest.mark.parametrize("staying", STAYING.values(), ids=STAYING)
