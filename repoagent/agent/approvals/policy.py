@@ -172,15 +172,11 @@ class Gate:
         return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
 
     def _ask(self, request: ApprovalRequest, check: _Check) -> Verdict:
-        sandbox = request.sandbox or (self.sandbox if request.kind in _CONFINED else "")
-        request = replace(request, sandbox=sandbox)
+        if request.kind in _CONFINED:
+            request = replace(request, sandbox=self.sandbox)
         if check.reading is not None:
             ambiguous = f"the command is ambiguous: {check.reading.doubt}" if check.reading.doubt else ""
-            patterns, why = (
-                request.patterns or check.patterns(),
-                request.why or ambiguous or check.why_hidden(),
-            )
-            request = replace(request, patterns=patterns, why=why)
+            request = replace(request, patterns=check.patterns(), why=ambiguous or check.why_hidden())
         verdict = self.asker(request)
         if not verdict.allowed:
             return replace(verdict, reason=verdict.reason or "the user said no.", by=verdict.by or "person")

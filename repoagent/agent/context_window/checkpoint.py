@@ -95,7 +95,7 @@ def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -
             if action.kind in QUIET:
                 continue
             if action.kind == EDIT:
-                target = ", ".join(_paths(action.body))
+                target = ", ".join(patched_paths(action.body))
             else:
                 target = " ".join([*action.args.values(), *action.body.split()])[:80]
             status = "failed" if not succeeded(observation) else ""
@@ -141,7 +141,7 @@ def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *
     for _, performed in _steps(turns, tools, nonce):
         for action, observation in performed:
             if action.kind == EDIT and succeeded(observation):
-                changed |= dict.fromkeys(_paths(action.body))
+                changed |= dict.fromkeys(patched_paths(action.body))
             elif action.kind == "run" and action.body.strip():
                 command = " ".join(action.body.split())
                 commands.pop(command, None)
@@ -170,7 +170,7 @@ def _ended(observation: Turn) -> str:
     return "done" if succeeded(observation) else "failed"
 
 
-def _paths(body: str) -> list[str]:
+def patched_paths(body: str) -> list[str]:
     """The files that a patch names."""
     return list(dict.fromkeys(re.findall(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", body, re.MULTILINE)))
 

@@ -25,6 +25,7 @@ from repoagent.agent.context_window.checkpoint import (
     joined,
     known_from,
     mechanical,
+    patched_paths,
     usable,
 )
 from repoagent.agent.context_window.shorten_text import Quoted, size, trimmed
@@ -50,7 +51,6 @@ _WORTH_A_NOTE = 400  # characters: a shorter result is not replaced by a note
 
 _CUT = "[… the middle is omitted; the conversation file has all of it …]"
 _READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
-_EDITED = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
 
 Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
 
@@ -101,7 +101,7 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     result: Turn | None = None  # of the edit in the reply before it
     for number, turn in reversed(list(enumerate(turns))):
         if turn.role == "assistant" and result is not None and succeeded(result):
-            edited |= set(_EDITED.findall(turn.text))
+            edited.update(patched_paths(turn.text))
         if turn.role != "observation":
             result = None
             continue
