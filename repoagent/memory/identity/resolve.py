@@ -13,6 +13,7 @@ another work tree.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -268,7 +269,13 @@ class _Search:
         return closeness >= RENAME or self._is_worked_over(memory, current)
 
     def _is_gone(self, memory: _Candidate) -> bool:
-        return memory.path != self.file.path and not key_at(self.file.worktree, memory.path)
+        """Whether there is no file at a memory's path, but nothing, a folder or a link."""
+        if memory.path == self.file.path:
+            return False
+        try:
+            return not stat.S_ISREG(os.lstat(self.file.worktree.top / memory.path).st_mode)
+        except OSError:
+            return True
 
     def _is_displaced(self, memory: _Candidate) -> bool:
         """Whether another file has the path now, according to git, the memory of that file, or its text."""

@@ -169,6 +169,12 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
         {"s.py": "a", "b.py": "b"}, "similar to a.py, which is gone",
     ),
     "a case-only rename": (["mv a.py A.py"], {"A.py": "a", "b.py": "b"}, "moved from a.py"),
+    "a link at the old name, and a save": (
+        ["mv a.py real.py; ln -s real.py a.py", save("real.py", edited(A))], {"real.py": "a", "b.py": "b"}, "similar to a.py, which is gone",
+    ),
+    "a module becomes a package, and a save": (
+        ["mv a.py t; mkdir a.py; mv t a.py/main.py", save("a.py/main.py", edited(A))], {"a.py/main.py": "a", "b.py": "b"}, "similar to a.py, which is gone",
+    ),
     "a module becomes a package": (
         ["mv a.py t; mkdir a.py; mv t a.py/__init__.py"], {"a.py/__init__.py": "a", "b.py": "b"}, "moved from a.py",
     ),
