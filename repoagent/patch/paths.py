@@ -206,7 +206,7 @@ def _is_known(text: str, known: Collection[str], *, marked: bool = False) -> boo
     return text in known and (marked or "/" in text or "." in text or text.isupper())
 
 
-def name_on_line(line: str, known: Collection[str] = ()) -> str | None:
+def name_on_line(line: str, known: Collection[str]) -> str | None:
     """The file name on a line without other text: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
     if len(line) > 400:
         return None
@@ -254,7 +254,7 @@ def name_in_info(info: str, known: Collection[str] = ()) -> str | None:
 _COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)?\s*$")
 
 
-def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
+def name_in_comment(line: str, known: Collection[str]) -> str | None:
     """Return the file name that stands alone in a comment or on the first line of a fence, such as `# src/a.py`."""
     if len(line) > 400:
         return None
@@ -262,7 +262,7 @@ def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
     return name_on_line(match.group(1) if match else line, known)
 
 
-def name_in_lead(line: str, known: Collection[str] = ()) -> str | None:
+def name_in_lead(line: str, known: Collection[str]) -> str | None:
     """The file name in the sentence before a diff: `In src/a.py:`, `Then change **src/a.py**:`."""
     text = line.strip().rstrip("*_")
     if len(text) > 400 or not text.endswith(":"):

@@ -30,7 +30,7 @@ class Splice:
     endings: tuple[str, ...] | None = None
 
 
-def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
+def splices(match: Match, text: Text, others: Sequence[Match]) -> list[Splice]:
     """Return the splices of a placed hunk, in order. `others` are all matches in the file, including this one.
 
     Raises what `rebase` and `Match.changes` raise.
@@ -68,7 +68,7 @@ def overlap(first: int, second: int, row: int) -> PatchError:
     return PatchError("overlap", text, second)
 
 
-def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
+def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None) -> Text:
     """Return `text` with `parts` (from `merged`) applied.
 
     If `final_newline` is None, the newline at the end, or the lack of one, is kept.
@@ -117,7 +117,7 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
     return None
 
 
-def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
+def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None) -> list[Splice]:
     """Return the differences between a file, or its `rows`, and the new text.
 
     Raises PatchError if the text is empty, looks like a part of the file or like another file, or has a new line such
@@ -238,7 +238,7 @@ def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
             yield line, (indent_of(line.text), indent_of(lines[row]))
 
 
-def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
+def rebase(match: Match, lines: Sequence[str], others: Sequence[Match]) -> Hunk:
     """Return the match's hunk with the file's indentation in its added lines.
 
     The lines that the hunk quotes show how the indentation differs: by a prefix, by the number of spaces for each

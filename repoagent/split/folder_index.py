@@ -219,10 +219,10 @@ def quoted_path(path: Path, cwd: Path) -> str:
 
 
 @contextmanager
-def lock_split(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
+def lock_split(folder: Path) -> Iterator[None]:
     """Lock the split in `folder` against other commands. Raises Busy, which names the holder, if another command keeps
     it locked."""
-    with locked(folder / LOCK, timeout=timeout, label=f"the split in {folder}"):
+    with locked(folder / LOCK, timeout=10.0, label=f"the split in {folder}"):
         yield
 
 

@@ -312,7 +312,7 @@ def line_endings(data: bytes) -> set[bytes]:
 
 
 def normalize_segment(
-    file: str, before: bytes, after: bytes, *, utf8: bool, endings: set[bytes], last: bool = False
+    file: str, before: bytes, after: bytes, *, utf8: bool, endings: set[bytes], last: bool
 ) -> tuple[bytes, list[str]]:
     """The saved content `after` of the segment `file`, with its byte-order mark, line endings and final blank lines
     restored from `before` (its content before the edit); and a sentence for each correction.

@@ -263,20 +263,15 @@ def _part_ends(parts: list[_Part], text: bytes) -> list[int]:
             inside = (parts[n].node.start_byte for n in elements if n > last)
             ends[last] = max(parts[last].node.end_byte, min(start, *inside, ends[last]))
         if level:
-            outer = [_inner_end(parts[elements[-1]].node)] if elements else []
-            ends[number] = min(_section_end(node, text), *outer, len(text))
+            section = node.parent
+            while section is not None and _tag(text, section.start_byte) not in _SECTIONS:
+                section = section.parent
+            around = [section, parts[elements[-1]].node if elements else None]
+            ends[number] = min([len(text), *(_inner_end(outer) for outer in around if outer is not None)])
             headings.append(number)
         else:
             elements.append(number)
     return ends
-
-
-def _section_end(node: tree_sitter.Node, text: bytes) -> int:
-    """The end of the section that contains a heading, before its end tag."""
-    section = node.parent
-    while section is not None and _tag(text, section.start_byte) not in _SECTIONS:
-        section = section.parent
-    return len(text) if section is None else _inner_end(section)
 
 
 def _section_start(node: tree_sitter.Node, text: bytes) -> int:

@@ -18,7 +18,7 @@ _EXPLAINED = 20  # hunks that do not match for which to find the nearest lines
 _COMPARED = 300  # characters of a line to compare
 
 
-def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
+def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool) -> list[Match]:
     """Return the location of each hunk that changes something. Raises PatchError or PatchErrors if a hunk cannot be
     placed."""
     index = exact.index_of(text.lines)
@@ -71,7 +71,7 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
     return [item for item in chosen if isinstance(item, Match)]
 
 
-def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
+def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool) -> list[Match]:
     """Return all matches of `hunk` at the strictest level that yields any; `strict` allows only exact matches.
 
     A hunk that is already applied is not matched loosely. Raises PatchError if all old lines are blank and the header
@@ -310,7 +310,7 @@ def _already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
     return PatchError("already-applied", text, hunk.number)
 
 
-def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
+def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool) -> PatchError:
     """Why `hunk` does not match, with the nearest lines of the file if `nearest`."""
     if rows := applied_rows(hunk, index):
         return _already_applied(hunk, rows)

@@ -155,7 +155,7 @@ def _windows(items: Sequence[_Item], index: FileIndex) -> Iterator[range]:
             return
 
 
-def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) -> list[float | None]:
+def _gains(item: _Item, window: range, index: FileIndex, *, even: bool) -> list[float | None]:
     """The gain of matching an item with each line of the window; None if they cannot be the same. If the window has the
     line itself, similar ones do not count, unless windows are compared (`even`)."""
     keys = index.keys(exact.WHITESPACE)
@@ -303,7 +303,7 @@ def _is_anchored(
 Rows = tuple[int, ...]
 
 
-def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = exact.WHITESPACE) -> list[Match]:
+def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
     """Return the matches of a hunk whose parts occur in the file in the same order, with other lines between them.
 
     `loosest` is the loosest level allowed for a part.
@@ -327,8 +327,15 @@ def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
     ):
         return []
     options = [_find_part(old, index, loosest) for old in olds if old]
-    chains = _chains(options, lambda before, after: _in_one_block(before, after, index.lines))
-    chains = chains or _chains(options)
+
+    def in_one_block(before: Rows, after: Rows) -> bool:
+        """Whether no line between two parts ends the block of the first."""
+        outer, inner = _depth(index.lines, before[::-1]), _depth(index.lines, after)
+        least = outer + 1 if inner > outer else min(outer, inner)
+        between = index.lines[before[-1] + 1 : after[0]]
+        return all(exact.is_blank(line) or exact.depth_of(line) >= least for line in between)
+
+    chains = _chains(options, in_one_block) or _chains(options)
     if len(chains) > _MOST_CHAINS:
         return []
     matches: dict[object, Match] = {}  # by effect
@@ -374,14 +381,6 @@ def _chains(
         near = rest[first : first + _MOST_PLACES]
         work += [(*chain, rows) for rows in reversed(near) if follows is None or follows(chain[-1], rows)]
     return chains
-
-
-def _in_one_block(before: Rows, after: Rows, lines: Sequence[str]) -> bool:
-    """Whether no line between two parts ends the block of the first."""
-    outer, inner = _depth(lines, before[::-1]), _depth(lines, after)
-    least = outer + 1 if inner > outer else min(outer, inner)
-    between = (lines[row] for row in range(before[-1] + 1, after[0]))
-    return all(exact.is_blank(line) or exact.depth_of(line) >= least for line in between)
 
 
 def _depth(lines: Sequence[str], rows: Rows) -> int:

@@ -58,7 +58,7 @@ def patch_spans(answer: str, *, loose: bool = False) -> list[Block]:
     ]
 
 
-def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
+def blocks(answer: str, *, loose: bool, known: Collection[str] = ()) -> list[Block]:
     """Return all patches in an answer, and fences of code without a file name.
 
     If the answer has too many lines, return none; if it has too many blocks, leave out the rest (see `too_large`).
@@ -198,17 +198,8 @@ def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], object
 # What a fence contains
 
 _SHELLS = {
-    "",
-    "sh",
-    "bash",
-    "zsh",
-    "shell",
-    "console",
-    "terminal",
-    "shell-session",
-    "shellsession",
-    "sh-session",
-}
+    "", "sh", "bash", "zsh", "shell", "console", "terminal", "shell-session", "shellsession", "sh-session"
+}  # fmt: skip
 _HEREDOC = re.compile(r"[ \t]*(?:\$ )?(?:sudo )?(?:cd .*(?:&&|;) *)?(?:cat|tee|patch|git apply)\b.*<<")
 _MARKDOWN = (".md", ".markdown", ".mdx")
 _AHEAD = 400  # lines of a hunk to search below a fence in it
@@ -324,11 +315,12 @@ def _may_go_on(
 ) -> bool:
     """Whether the bare fence above line `after` may open a fence inside a Markdown file: the next one is bare too, with
     only an inner text between; or none follows, and the text around looks so."""
-    if not (name or "").lower().endswith(_MARKDOWN) and _language(fence.info) not in {
+    is_markdown = (name or "").lower().endswith(_MARKDOWN) or _language(fence.info) in {
         "markdown",
         "md",
         "mdx",
-    }:
+    }
+    if not is_markdown:
         return False
     for number in range(after, len(lines)):
         inner = markers.fence_on(lines[number])

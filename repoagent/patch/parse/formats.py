@@ -369,9 +369,7 @@ _SEARCH_LINE = re.compile(r":(?:start|end)_line:[ \t]*\d{1,9}[ \t]*$")
 _MOST_DIVIDERS = 40
 
 
-def parse_search_replace(
-    lines: Sequence[str], name: str | None, known: Collection[str] = ()
-) -> list[FilePatch]:
+def parse_search_replace(lines: Sequence[str], name: str | None, known: Collection[str]) -> list[FilePatch]:
     """Return the SEARCH/REPLACE blocks in order, with adjacent ones for the same file as one patch.
 
     A block without a name is for the file of the previous block, or `name` for the first. Raises PatchError for markers
