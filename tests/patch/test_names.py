@@ -155,9 +155,9 @@ def test_no_line_below_the_names_of_a_renamed_file_is_lost() -> None:
 
 
 def test_many_new_files_in_a_large_repository() -> None:
-    known = {f"d{n % 100}/f{n}.py": b"x\n" for n in range(100_000)}
+    known = {f"d{n % 100}/f{n}.py": b"x\n" for n in range(30_000)}
     names = [f"n{n}.py" for n in range(1_000)]
     diff = "".join(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n" for name in names)
     start = time.process_time()
     assert list(helpers.changed(diff, known, may_create=lambda path: True)) == names
-    assert time.process_time() - start < 10  # comparing all with all took 60 seconds
+    assert time.process_time() - start < 5  # comparing all with all took 18 seconds

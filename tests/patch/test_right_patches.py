@@ -62,32 +62,27 @@ FILES = {"src/app.py": SHOP, "src/other.py": b"x = 1\n"}
 
 
 @pytest.mark.parametrize(
-    "sentence",
+    ("sentence", "is_whole"),
     [
-        "Here's the full updated `app.py`:",
-        "I fixed it. Here is the complete `src/app.py` with the fix:",
-        "The entire contents of **src/app.py**:",
-        "Below is the whole corrected file `src/app.py`:",
+        ("Here's the full updated `app.py`:", True),
+        ("I fixed it. Here is the complete `src/app.py` with the fix:", True),
+        ("The entire contents of **src/app.py**:", True),
+        ("Below is the whole corrected file `src/app.py`:", True),
+        ("Here's the updated `app.py`:", False),
+        ("Here's the full output of `app.py`:", False),
+        ("Here's the full updated `app.py` with only the changed parts:", False),
+        ("Here's the full original `app.py`:", False),
+        ("Here's the full updated `gone.py`:", False),
+        ("The full updated app.py:", False),
     ],
 )
-def test_a_whole_file_that_a_sentence_presents(sentence: str) -> None:
-    assert changed(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES) == {"src/app.py": TWICE}
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Here's the updated `app.py`:",
-        "Here's the full output of `app.py`:",
-        "Here's the full updated `app.py` with only the changed parts:",
-        "Here's the full original `app.py`:",
-        "Here's the full updated `gone.py`:",
-        "The full updated app.py:",
-    ],
-)
-def test_sentences_that_do_not_present_a_whole_file(sentence: str) -> None:
-    with pytest.raises(NoPatch):
-        run(f"{sentence}\n\n```python\n{TWICE.decode()}```\n", FILES, may_create=lambda path: True)
+def test_a_whole_file_that_a_sentence_presents(sentence: str, is_whole: bool) -> None:
+    answer = f"{sentence}\n\n```python\n{TWICE.decode()}```\n"
+    if is_whole:
+        assert changed(answer, FILES) == {"src/app.py": TWICE}
+    else:
+        with pytest.raises(NoPatch):
+            run(answer, FILES, may_create=lambda path: True)
 
 
 @pytest.mark.parametrize(

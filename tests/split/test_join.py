@@ -122,8 +122,17 @@ def test_a_binary_source_that_changed_is_a_conflict_as_a_whole() -> None:
     assert joined.data == b"a\0B\0" and joined.how == {"s2": "conflict"}
 
 
-def test_insertions_of_both_at_one_boundary_conflict() -> None:
-    assert join(parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO).conflicts[0].files == ("s1",)
+@pytest.mark.parametrize(
+    ("edits", "present"),
+    [
+        # both insert at one boundary
+        (parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO),
+        # the line endings of the source changed
+        (parts(ONE, TWO, s1=ONE.replace(b"1.3", b"one")), (ONE + TWO).replace(b"\n", b"\r\n")),
+    ],
+)
+def test_changes_at_one_place_conflict(edits: SegmentEdits, present: bytes) -> None:
+    assert [conflict.files for conflict in join(edits, present).conflicts] == [("s1",)]
 
 
 def test_an_edit_of_a_line_shared_by_two_segments_applies_if_the_line_is_unchanged() -> None:
@@ -131,12 +140,6 @@ def test_an_edit_of_a_line_shared_by_two_segments_applies_if_the_line_is_unchang
     assert join(edited, b"// new\nf(1)\n}, {\ng(2)\n").data == b"// new\nf(1)\n}, {\ng(3)\n"
     changed = join(edited, b"f(1)\n}, [\ng(2)\n")
     assert changed.conflicts[0].files == ("s2",)
-
-
-def test_a_source_whose_line_endings_changed_is_a_conflict() -> None:
-    assert join(
-        parts(ONE, TWO, s2=TWO.replace(b"2.3", b"two")), (ONE + TWO).replace(b"\n", b"\r\n")
-    ).conflicts
 
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"def f():\n"]), min_size=1, max_size=6)

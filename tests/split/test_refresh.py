@@ -80,7 +80,10 @@ def edited_files(index: Index) -> dict[str, bytes]:
     return {segment.file: data for segment, data in edited_segments(index)}
 
 
-def test_a_missing_source_and_standard_input_are_refused(split: Index, tmp_path: Path) -> None:
+def test_a_binary_or_missing_source_and_standard_input_are_refused(split: Index, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="looks binary"):
+        again(split, b"\0" * 100)
+    check(split.folder, SOURCE)
     Path(split.source.path).unlink()
     with pytest.raises(UsageError, match="no such file"):
         refresh(split.folder, tmp_path)
@@ -91,19 +94,15 @@ def test_a_missing_source_and_standard_input_are_refused(split: Index, tmp_path:
     assert (base_bytes(done.index), done.index.language) == (SOURCE + b"x = 1\n", "python")
 
 
-def test_a_source_that_became_binary_is_refused(split: Index) -> None:
-    with pytest.raises(Refused, match="looks binary"):
-        again(split, b"\0" * 100)
-    check(split.folder, SOURCE)
-
-
-def test_a_local_change_writes_one_file(split: Index) -> None:
+def test_a_local_change_or_a_missing_file_writes_one_file(split: Index) -> None:
     before = {path.name: path.stat().st_ino for path in split.folder.glob("0*")}
     done = again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
     assert (done.written, done.added, done.removed) == (("003.py",), (), ())
     after = {path.name: path.stat().st_ino for path in split.folder.glob("0*")}
     assert {name for name in before if before[name] != after[name]} <= {"003.py"}
     assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")) == RefreshResult(done.index)
+    (split.folder / "004.py").unlink()
+    assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")).written == ("004.py",)
 
 
 def test_names_stay_if_functions_are_added_and_removed(split: Index) -> None:
@@ -176,11 +175,6 @@ def test_an_edit_in_the_source_counts_as_merged(split: Index, edit: bytes, more:
     (split.folder / "004.py").write_bytes(edit)
     done = again(split, SOURCE.replace(function("d"), edit) + more)
     assert done.edited == () and done.merged == ("004.py",)
-
-
-def test_a_missing_segment_file_is_written_again(split: Index) -> None:
-    (split.folder / "004.py").unlink()
-    assert again(split, SOURCE).written == ("004.py",)
 
 
 def test_a_file_in_the_way_of_a_new_segment_is_refused(split: Index) -> None:

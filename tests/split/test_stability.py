@@ -60,17 +60,13 @@ def test_an_edit_changes_few_segments() -> None:
     assert refreshed / 25 <= 1.3
 
 
-def test_kept_cuts_stay_and_are_marked() -> None:
+def test_kept_cuts_stay_and_are_marked_but_for_one_inside_a_unit() -> None:
     data = source()
     places = [data.index(b"# About f%d." % n) for n in (9, 15, 22, 30)]
-    found = segments("a.py", data, target=4096, kept=places)
-    assert {segment.start for segment in found if segment.boundary == "kept"} == set(places)
-
-
-def test_a_kept_cut_inside_a_unit_is_dropped() -> None:
-    data = source()
     inside = data.index(b"    return a", 3000)
-    assert inside not in cuts_of(data, [inside])
+    found = segments("a.py", data, target=4096, kept=sorted([*places, inside]))
+    assert {segment.start for segment in found if segment.boundary == "kept"} == set(places)
+    assert inside not in {segment.start for segment in found}
 
 
 def test_only_a_segment_that_grew_too_large_is_cut_again() -> None:
