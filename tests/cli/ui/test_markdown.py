@@ -141,13 +141,13 @@ def test_the_width_is_that_of_the_window_at_each_word() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["x" * 500_000, "a *b " * 20_000, "[" * 100_000, "`a " * 20_000, "- " * 50_000, "> " * 50_000, "|a" * 50_000,
+    ["x" * 200_000, "a *b " * 10_000, "[" * 100_000, "`a " * 10_000, "- " * 50_000, "> " * 50_000, "|a" * 50_000,
      "```\n" + "'" * 200_000, "# " + "*a " * 50_000, "\\*" * 50_000],
 )  # fmt: skip
 def test_a_line_of_any_length_is_printed_in_time(line: str) -> None:
     started = time.process_time()
     shown = fed(Markdown(lambda: 80, color=True), line, [7] * (len(line) // 7))
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 10
     letters = STYLE.sub("", shown)
     assert all(letters.count(letter) >= line.count(letter) for letter in set("xab") & set(line))
 
