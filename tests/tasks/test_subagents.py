@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,38 +13,24 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.cli.commands.run_output import emit
-from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Usage
 from repoagent.llm.usage import Limits, Meter, Price
 from repoagent.tasks import subagents
 from repoagent.tasks.run_context import read_spec
-from repoagent.tasks.runs.control import live_run
-from repoagent.tasks.runs.directory import Record, RunDirectory, names_of_folders, pid_start
+from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, pid_start
 from repoagent.tasks.runs.list import read_run
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, User, go, run_dir
 
 COMMITTED = {"f.txt": "one\n"}
-PROGRAM = "import sys; sys.path.insert(0, {!r}); from {} import subagent; subagent()"
 ASK = '<delegate kind="explore">Where?</delegate>'
 BACKGROUND = '<delegate kind="explore" background="yes">Where?</delegate>'
 CALL, CHILD = 15, 1_200  # tokens of a call of the parent, and of the subagent
 
 
-def subagent() -> None:
-    """The program of a subagent that has made two calls, asks, and waits."""
-    run_dir = RunDirectory(layout(open_worktree(Path.cwd())), sys.argv[3])
-    with live_run(run_dir, Record("Where?", kind="explore", parent=NAME)) as live:
-        live.turn(turns=2, activity="", usage=Usage(1_000, 200), cost=0.25)
-        emit("ask", {"id": 1, "of": "command", "what": "make"})
-        time.sleep(60)
-
-
 @pytest.fixture(autouse=True)
 def waiting_subagent(monkeypatch: pytest.MonkeyPatch) -> None:
-    top = str(Path(__file__).parents[2])
-    monkeypatch.setattr(subagents, "ITSELF", ("-c", PROGRAM.format(top, __name__)))
+    monkeypatch.setattr(subagents, "ITSELF", (str(Path(__file__).with_name("waiting_subagent.py")),))
 
 
 def children(repo: GitRepo) -> list[RunDirectory]:
@@ -108,14 +93,14 @@ def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
             time.sleep(0.01)
         return "So."
 
-    go(repo, BACKGROUND * 6, words, meter=chat.part(Limits()))
+    go(repo, BACKGROUND * 3, words, meter=chat.part(Limits()))
     shares = [read_spec(child)[1] for child in children(repo)]
     (left,) = asked_at
     assert sum(share.turns or 0 for share in shares) + (left.turns or 0) == 20 - 2
     assert sum(share.tokens or 0 for share in shares) + (left.tokens or 0) == 50_000 - CALL
     assert sum(share.cost or 0 for share in shares) + (left.cost or 0) == pytest.approx(2.0)
     assert all(share.turns and share.tokens and share.cost and share.seconds for share in shares)
-    assert chat.usage.total == 2 * CALL + 6 * CHILD and chat.left.cost == 0.5  # what is not used comes back
+    assert chat.usage.total == 2 * CALL + 3 * CHILD and chat.left.cost == 1.25  # what is not used comes back
 
 
 def test_the_last_error_of_a_subagent_that_does_not_start(
