@@ -35,12 +35,14 @@ class Basket:
 
 
 '''
-FUNCTIONS = "".join(
-    f"def task_{n}(value):\n    result = value + {n}\n    if result > LIMIT:\n        return LIMIT\n    return result\n\n\n"
-    for n in range(30)
-)
 TAIL = "def read_names(file):\n    text = Path(file).read_text()\n    return text.splitlines()\n"
-SHOP = HEAD + BASKET + FUNCTIONS + TAIL
+
+
+def task(name: str, line: str = "result = value") -> str:
+    return f"def {name}(value):\n    {line}\n    if result > LIMIT:\n        return LIMIT\n    return result\n\n\n"
+
+
+SHOP = HEAD + BASKET + "".join(task(f"task_{n}", f"result = value + {n}") for n in range(30)) + TAIL
 
 
 def prepare_edit(
@@ -50,7 +52,6 @@ def prepare_edit(
     *,
     targets: Sequence[Target] = (Target("shop.py"),),
     text: str | bytes = SHOP,
-    tokens: int = 16_000,
 ) -> Prepared:
     """`text` is the new content of the first target."""
     repo.write(targets[0].path, text)
@@ -58,7 +59,7 @@ def prepare_edit(
         open_worktree(repo.top),
         EditRequest(instruction, tuple(targets)),
         load(None, repo.top),
-        AnswerFormat(form, output_tokens=tokens),
+        AnswerFormat(form, output_tokens=16_000),
     )
 
 

@@ -19,13 +19,10 @@ from repoagent.errors import UsageError
 from repoagent.git.worktree import layout, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff
+from tests.edit.long_file import task
 
 ROOM = Budget(8_000, 2_000)
 HEAD = '"""Many tasks."""\n\nimport os\n\nLIMIT = 10\n\n\n'
-
-
-def task(name: str, line: str = "result = value") -> str:
-    return f"def {name}(value):\n    {line}\n    if result > LIMIT:\n        return LIMIT\n    return result\n\n\n"
 
 
 def source(count: int = 1_500, **changed: str) -> str:
@@ -43,11 +40,11 @@ def prepare_edit(
     repo: GitRepo,
     instruction: str,
     how: AnswerFormat | None = None,
-    *,
+    *targets: Target,
     read: tuple[str, ...] = (),
-    first: int | None = None,
 ) -> Prepared:
-    request = EditRequest(instruction, (Target("big.py", first, first),), read=read)
+    """By default the file to edit is `big.py`."""
+    request = EditRequest(instruction, targets or (Target("big.py"),), read=read)
     worktree = open_worktree(repo.top)
     return prepare(worktree, request, load(layout(worktree), repo.top), how)
 
@@ -161,7 +158,7 @@ def test_definitions_without_room_for_a_line_are_named(count: int, longest: int)
 
 def test_named_lines_rank_above_words(repo: GitRepo) -> None:
     repo.write("big.py", source(special_case="pass"))
-    text = shown(prepare_edit(repo, "as special_case does", first=9_000))
+    text = shown(prepare_edit(repo, "as special_case does", None, Target("big.py", 9_000, 9_000)))
     assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)">', text))
 
 
@@ -250,10 +247,8 @@ def test_several_large_files_share_the_room(repo: GitRepo) -> None:
     paths = tuple(f"big{n}.py" for n in range(5))
     for path in paths:
         repo.write(path, source(2_000, special_case="pass"))
-    worktree = open_worktree(repo.top)
-    targets = tuple(map(Target, paths[:-1]))
-    request = EditRequest("special_case and LIMIT shall go together", targets, read=paths[-1:])
-    text = shown(prepare(worktree, request, load(layout(worktree), repo.top)))
+    words = "special_case and LIMIT shall go together"
+    text = shown(prepare_edit(repo, words, None, *map(Target, paths[:-1]), read=paths[-1:]))
     assert text.count("def special_case") == 2 * len(paths)  # in the outline and in a part
     assert text.count("for reading only; 14,") == 1 and len(text) < 80_000
     assert text.index("Of files too long to show in full") > text.rindex("</file")
