@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,6 +99,9 @@ class NumberOption(click.Option):
         return extra
 
 
+number_option = partial(click.option, cls=NumberOption)
+
+
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         show_all_options(ctx)
@@ -133,22 +137,19 @@ effort_option = click.option(
     metavar="LEVEL",
     help="Reasoning effort: low, medium, high, xhigh or max.",
 )
-max_tokens_option = click.option(
-    "--max-tokens", cls=NumberOption, type=click.IntRange(1), metavar="N",
-    help="Use at most N tokens, input plus output.",
-)  # fmt: skip
-max_cost_option = click.option(
-    "--max-cost", cls=NumberOption, type=click.FloatRange(min=0), metavar="USD",
-    help="Spend at most this many dollars.",
-)  # fmt: skip
+max_tokens_option = number_option(
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, input plus output."
+)
+max_cost_option = number_option(
+    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
+)
 
 
 def rows_option(noun: str = "rows", default: int = 20) -> Callable[[Any], Any]:
     """The -n/--limit option: how many of `noun` to show."""
-    return click.option(
+    return number_option(
         "-n",
         "--limit",
-        cls=NumberOption,
         type=click.IntRange(1),
         metavar="N",
         default=default,

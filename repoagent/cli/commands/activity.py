@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.options import NumberOption
+from repoagent.cli.options import number_option
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.dataclass import dataclass
@@ -41,10 +41,9 @@ BY = ("day", "model", "repository", "run")
     "--since", metavar="DAY", default="30d", show_default=True,
     help="Start at DAY: YYYY-MM-DD, today, Nd (N days ago) or ever.",
 )  # fmt: skip
-@click.option(
-    "-n", "--limit", cls=NumberOption, type=click.IntRange(1), metavar="N",
-    help="Show at most N lines.  [default: 20]",
-)  # fmt: skip
+@number_option(
+    "-n", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N lines.  [default: 20]"
+)
 @click.option("--cost", is_flag=True, help="Show the cost of model calls in all your repositories.")
 @click.option(
     "--by", type=click.Choice(BY), metavar="WHAT",

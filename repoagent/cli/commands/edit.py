@@ -55,10 +55,7 @@ OPTION_GROUPS = {  # by their parameters
 @shared.asking
 @click.option("--check", metavar="CMD", help="Commit only if CMD passes; if it fails, the model sees why.")
 @shared.check_unconfined_option
-@click.option(
-    "--max-turns", cls=shared.NumberOption, type=click.IntRange(1), metavar="N",
-    help="Make at most N model calls.",
-)  # fmt: skip
+@shared.number_option("--max-turns", type=click.IntRange(1), metavar="N", help="Make at most N model calls.")
 @shared.max_tokens_option
 @shared.max_cost_option
 @click.option("--create", is_flag=True, help="Create files that do not exist.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.options import NumberOption
+from repoagent.cli.options import number_option
 from repoagent.cli.session import Session, pass_session
 from repoagent.errors import Exit, UsageError, install_extra
 
@@ -27,9 +27,8 @@ where a patch fits."""
 @click.command(epilog=EXAMPLES)
 @click.option("--write", is_flag=True, help="Let `apply` change files and commit.")
 @click.option("--model", metavar="SPEC", help="Let `review` ask this model, which costs money.")
-@click.option(
+@number_option(
     "--max-cost",
-    cls=NumberOption,
     type=click.FloatRange(min=0),
     metavar="USD",
     help="Spend at most this many dollars on a review.",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.commands.memory import amount, find
-from repoagent.cli.options import NumberOption
+from repoagent.cli.options import number_option
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
@@ -189,8 +189,8 @@ _GC_COLUMNS = (
 
 
 @click.command("gc", epilog=GC_EXAMPLES)
-@click.option(
-    "--older-than", cls=NumberOption, metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
+@number_option(
+    "--older-than", metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
     help="Archive only memories unchanged for this many days.",
 )  # fmt: skip
 @click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive the listed memories.")

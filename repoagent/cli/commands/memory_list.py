@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.commands.memory import amount, file_argument, find, find_memory, quoted_name
-from repoagent.cli.options import NumberOption
+from repoagent.cli.options import number_option
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
@@ -183,8 +183,8 @@ Columns:
     "--sort", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
     help="Sort by path, or put the most recently used, largest or most edited first.",
 )  # fmt: skip
-@click.option(
-    "-n", "--limit", cls=NumberOption, type=click.IntRange(min=0), metavar="N",
+@number_option(
+    "-n", "--limit", type=click.IntRange(min=0), metavar="N",
     help=f"List at most N memories; 0 for all.  [default: {ON_A_TERMINAL:,} on a terminal]",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print only paths, each followed by a NUL byte.")

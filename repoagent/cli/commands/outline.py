@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.options import Command, NumberOption
+from repoagent.cli.options import Command, number_option
 from repoagent.cli.session import Session, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
 from repoagent.display_text import clean, list_some, paint, plural
@@ -52,17 +52,15 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 
 @click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option(
-    "--depth", cls=NumberOption, type=click.IntRange(1), metavar="N", help="Show only the N outermost levels."
-)
+@number_option("--depth", type=click.IntRange(1), metavar="N", help="Show only the N outermost levels.")
 @click.option(
     "--kind", "kinds", type=click.Choice(KINDS), metavar="KIND", multiple=True,
     help="Show only definitions of this kind. Repeatable.",
 )  # fmt: skip
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not imply it.")
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
-@click.option(
-    "--words", cls=NumberOption, type=click.IntRange(20, 2_000), metavar="N",
+@number_option(
+    "--words", type=click.IntRange(20, 2_000), metavar="N",
     help="The approximate length of a summary in words, 20 to 2000.  [default: 150]",
 )  # fmt: skip
 @shared.model_option

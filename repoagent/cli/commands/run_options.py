@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,14 +83,13 @@ def finish_options(noun: str) -> Callable[[F], F]:
 def limit_options(of: str = "") -> Callable[[F], F]:
     """Decorator that adds the options for limits, agent and recording. `of` says what the limits on calls and seconds
     apply to."""
-    number = partial(click.option, cls=shared.NumberOption)
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
     agent_help = "Use another agent, from an installed package."
     return shared.together(
-        number("--max-turns", type=click.IntRange(1), metavar="N", help=calls),
+        shared.number_option("--max-turns", type=click.IntRange(1), metavar="N", help=calls),
         shared.max_tokens_option,
         shared.max_cost_option,
-        number("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help=seconds),
+        shared.number_option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help=seconds),
         shared.effort_option,
         click.option("--agent", default="model", metavar="NAME", help=agent_help),
         shared.reply_option,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.options import NumberOption, together
+from repoagent.cli.options import number_option, together
 from repoagent.cli.session import Repository, pass_repository, select, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import clean, one_line, plural
@@ -98,8 +98,8 @@ def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object)
 
 _list_options = together(
     click.option("--live", is_flag=True, help="List only runs that are still running."),
-    click.option(
-        "-n", "--limit", cls=NumberOption, type=click.IntRange(min=1), metavar="N",
+    number_option(
+        "-n", "--limit", type=click.IntRange(min=1), metavar="N",
         help=f"List only the newest N runs.  [default: {_ON_A_TERMINAL} on a terminal]",
     ),
 )  # fmt: skip
@@ -412,10 +412,9 @@ unreadable run, 7 still running after --timeout."""
 
 @click.command("wait", epilog=WAIT_EXAMPLES)
 @run_argument
-@click.option(
-    "--timeout", cls=NumberOption, metavar="SECONDS", type=click.FloatRange(min=0),
-    help="Wait at most this many seconds.",
-)  # fmt: skip
+@number_option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait at most this many seconds."
+)
 @pass_run
 def wait_command(repo: Repository, run: Run, /, *, timeout: float | None) -> int:
     """Wait for RUN to end, and exit with its exit code."""
