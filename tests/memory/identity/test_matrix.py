@@ -253,7 +253,7 @@ OTHERS: dict[str, tuple[list[Step], dict[str, str], str]] = {
         [write("s.py", first_lines(A, 13, NEW)), commit, "mv s.py t; mv t a.py"], {"b.py": "b"}, "",
     ),
     "a file that git has rewritten, whose former text is elsewhere": (
-        [save("a.py", NEW), commit, save("c.py", A)], BOTH, "another version from git's history",
+        ["cp a.py c.py", save("a.py", NEW), "git commit -qam x"], BOTH, "another version from git's history",
     ),
     "a replaced file whose text is elsewhere": (
         ["mv a.py t", save("a.py", first_lines(A, 13, NEW)), save("copy.py", edited(A)), "rm t"], {"b.py": "b"}, "",
