@@ -97,6 +97,11 @@ QUOTES = "    check()\n    print({0}a{0})\n    done()\n"
             hunk(" \tname := b()", " }", "+", "+func c() {}"),
             b"\n}\n", b"\n}\n\nfunc c() {}\n",
         ),
+        (  # all context is at column 0, and the file is indented by tabs, too
+            b"func a() {\n\tgo()\n}\n",
+            hunk(" }", "+", "+func c() {", "+\tgo()", "+}"),
+            b"\n}\n", b"\n}\n\nfunc c() {\n\tgo()\n}\n",
+        ),
         (
             b"/**\n * Parts.\n */\n\nvar one = require('one');\nvar two = require('two');\n",
             hunk("+/*! Licence. */", "+", " /**", " * Parts.", "  */", " ", " var one = reuqire('one');"),

@@ -23,6 +23,8 @@ _GOOD = "a|a/b.py|.gitignore|.github/x.yml|git/x|a.git/x|é/ü|a b|.gitattribute
 def test_bad_and_good_paths() -> None:
     good = [*_GOOD.split("|"), "x" * 255, "x/" * 2047 + "y"]
     assert [path for path in [*EVIL, *good] if not bad_path(path)] == good
+    assert bad_path("") == "the path is empty"
+    assert {bad_path(f"a{char}b") for char in "\n\x7f\x85\u2028"} == {"the path contains a control character"}
     known = ["", "/x", "../x", ".git/config", "a/.GIT/x", ".repoagent/x", ".git\u200c/x"]
     assert [path for path in known if not bad_path(path, known=True)] == []
 

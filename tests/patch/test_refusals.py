@@ -238,6 +238,9 @@ def test_a_refusal_has_the_information_for_another_answer() -> None:
     assert error.exit_code == 3 and error.reasons == {"deleted-line-missing"}
     alone = refused(fenced('@@\n-    return "helo " + name\n+    return 1\n'))
     assert '     6      return "hello " + name' in str(alone)  # the most similar line
+    source = LONG.replace(b"def f1()", b"def no_such_function()")
+    most = refused(fenced("@@\n def f9(): return 9\n-def no_such_functions(): return 1\n+x\n"), source)
+    assert "    10  def f9(): return 9\n" in str(most)  # where most lines are
 
 
 def test_a_refusal_shows_the_first_problems_and_the_number_of_the_others() -> None:

@@ -127,6 +127,9 @@ def test_a_last_patch_that_has_all_changes_of_the_others_counts_alone() -> None:
     assert made(f"{A}{B}\nIn full:\n\n{diff(hunk(1, 10), hunk(2, 20), hunk(4, 40))}") == {
         "app.py": ["a = 10", "a = 20", "a = 40"]
     }
+    kept = "    b = x + a\n+    a = 10\n+    b = x + a\n     i += 1\n"  # deletes and adds a line again
+    again = diff(f"@@\n def f1(x):\n-    a = 1\n-{kept}", hunk(4, 40))
+    assert made(f"{A}\nAll together:\n\n{again}") == {"app.py": ["a = 10", "a = 40"]}
     assert reasons(f"{A}{B}\nIn full:\n\n{whole}", SOURCE)
 
 

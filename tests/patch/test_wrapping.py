@@ -152,6 +152,8 @@ def test_a_list_right_after_context_that_lost_its_first_column() -> None:
         (["-- ", "2.39.5", "```"], True),
         (["-- ", "2.39.5", "and more"], False),
         (["-- ", "two"], False),
+        (["-- ", "2." + "3" * 58], True),
+        (["-- ", "2." + "3" * 59], False),
         (["-- "], False),
     ],
 )
