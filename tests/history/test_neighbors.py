@@ -60,6 +60,7 @@ def test_while_it_is_being_built_the_files_own_commits_answer(
     )
     commit_files(repo, *often)
     monkeypatch.setattr(task, "MINING_SECONDS", 0.0)
+    monkeypatch.setattr(task, "QUICK_SECONDS", 30.0)
     monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
     found = ask(repo, "core.c", picture=True)
     assert found.state == "recent" and "the history index is being built" in found.note

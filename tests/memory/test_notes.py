@@ -17,20 +17,7 @@ from hypothesis import strategies as st
 from repoagent.errors import Busy
 from repoagent.git.worktree import open_worktree
 from repoagent.memory import notes as notebook
-from repoagent.memory.notes import (
-    COMPACTED,
-    LIMIT,
-    PROGRAM,
-    USER,
-    Note,
-    add_note,
-    add_notes,
-    make_note,
-    read_notes,
-    says_nothing_new,
-    stale_notes,
-    staleness,
-)
+from repoagent.memory.notes import COMPACTED, LIMIT, USER, Note, add_note, add_notes, make_note, read_notes
 from repoagent.memory.prompt import notes_block
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.conftest import Workspace, edited, text
@@ -68,7 +55,7 @@ def texts(path: Path, folder: str = "") -> list[str]:
     ],
 )
 def test_a_repetition_has_the_same_meaning(new: str, old: str, is_same: bool) -> None:
-    assert says_nothing_new(new, old) == is_same
+    assert notebook.says_nothing_new(new, old) == is_same
 
 
 def test_notes_have_date_blob_and_source_and_users_may_write_them_in_any_form(path: Path) -> None:
@@ -122,13 +109,13 @@ def test_a_note_about_other_files_is_not_added_at_each_edit(workspace: Workspace
     memory = workspace.remember("a.py")
     for blob in ("a" * 12, "b" * 12, "c" * 12):
         note = make_note("`redis` must be closed", blob=blob)
-        add_notes(memory.notes, [note], is_stale=staleness(memory, text("a")))
+        add_notes(memory.notes, [note], is_stale=notebook.staleness(memory, text("a")))
     assert len(read_notes(memory.notes)) == 1
 
 
 def test_surplus_notes_are_archived_stale_ones_first(path: Path) -> None:
     mine = [make_note(f"mine {n}", source=USER, day=DAY) for n in range(5)]
-    events = [make_note(f"it happened {n}", source=PROGRAM, day=DAY) for n in range(3)]
+    events = [make_note(f"it happened {n}", source=notebook.PROGRAM, day=DAY) for n in range(3)]
     model = [make_note(f"fact {n} of it", source="m", day=DAY) for n in range(LIMIT - 7)]
     add_notes(path, [*mine, *model, *events])
     path.write_bytes(b"words of a user\n\n" + path.read_bytes())
@@ -235,14 +222,14 @@ FILE = b"def parse(rows):\n    return  sorted(rows,\n        key=len)\n\nclass B
 def test_a_note_about_removed_code_is_stale(words: str, gone: tuple[str, ...]) -> None:
     note = Note(words, "2026-11-21", "3f2a9c1")
     for data in (FILE, b"\xff\xfe" + FILE.decode().encode("utf-16-le")):
-        assert stale_notes([note], data).get(note, ()) == gone
+        assert notebook.stale_notes([note], data).get(note, ()) == gone
 
 
 def test_a_known_version_decides_whether_a_note_is_stale() -> None:
     one, two, sure = (Note(f"`parse` feeds `{name}`", "", "aaaaaaa") for name in ("redis", "load", "rows"))
     older = Mock(return_value={"aaaaaaa": FILE + b"def load(): pass\n"})
-    assert stale_notes([one, two], FILE, older) == {two: ("load",)}
-    assert stale_notes([sure], FILE, older) == {}
+    assert notebook.stale_notes([one, two], FILE, older) == {two: ("load",)}
+    assert notebook.stale_notes([sure], FILE, older) == {}
     older.assert_called_once_with({"aaaaaaa"})  # not for notes that are not in doubt
 
 
@@ -269,7 +256,7 @@ def test_the_prompt_marks_stale_notes(workspace: Workspace) -> None:
     )
     older = notebook.older_texts(workspace.worktree)  # the text that it is about did not have it either
     assert "may be out of date" not in notes_block(memory, 500, data=text("a"), older=older)
-    is_stale = staleness(memory, edited(text("a")))
+    is_stale = notebook.staleness(memory, edited(text("a")))
     assert [is_stale(note) for note in read_notes(memory.notes)] == [True, False, False]
 
 
