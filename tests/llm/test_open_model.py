@@ -22,7 +22,8 @@ HAIKU = "anthropic/claude-haiku-5-5"
 
 
 def settings(**flags: object) -> Settings:
-    return load(None, flags={name.replace("__", "."): value for name, value in flags.items()})
+    outside = Path("/")  # of any repository
+    return load(None, outside, flags={name.replace("__", "."): value for name, value in flags.items()})
 
 
 @pytest.mark.parametrize(

@@ -132,23 +132,13 @@ class Http(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The common part of all protocols; a subclass defines the paths, the framing of events, and a reply of text."""
+    """The common part of all protocols. A subclass defines `is_message`, the response to any `other` request, the
+    `frame` of an event, and the reply with a `text`."""
 
     protocol_version = "HTTP/1.1"
     server: Http
     disable_nagle_algorithm = True
     content_type = "text/event-stream"
-    text: Callable[[str], Behaviour]
-
-    def is_message(self) -> bool:
-        raise NotImplementedError
-
-    def other(self) -> Behaviour:
-        """The response to any other request."""
-        raise NotImplementedError
-
-    def frame(self, event: Any) -> bytes:
-        raise NotImplementedError
 
     def setup(self) -> None:
         self.server.owner.connections += 1
@@ -156,9 +146,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.server.owner.warmed += 1
-        self.send_response(404)
-        self.send_header("content-length", "0")
-        self.end_headers()
+        self._begin(Behaviour(404), content_length=0)
 
     def do_GET(self) -> None:
         self.server.owner.paths.append(self.path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +58,15 @@ def test_blank_parts_and_invalid_unicode(server_with: Start) -> None:
     assert "system" not in server.requests[0].body
 
 
-def test_stop_reasons(server_with: Start) -> None:
+def test_stop_reasons_and_why_a_model_refuses(server_with: Start) -> None:
     reasons = {
         **dict.fromkeys(("end_turn", "stop_sequence", "something_new"), "end"),
         **dict.fromkeys(("max_tokens", "model_context_window_exceeded", "pause_turn"), "length"),
     }
     server_with([text("some text", stop=stop) for stop in reasons])
     assert {stop: call(MODEL).stop for stop in reasons} == reasons
-
-
-def test_a_refusal_says_why_or_names_its_category(server_with: Start) -> None:
     *begun, last, end = text("I", stop="refusal").events
-    reasons = {"this could enable cyber harm": "this could enable cyber harm", None: "refusal category: bio"}
-    for explanation, words in reasons.items():
+    for explanation, words in (("this is harmful", "this is harmful"), (None, "refusal category: bio")):
         details = {"type": "refusal", "category": "bio", "explanation": explanation}
         said = {**last, "delta": {**last["delta"], "stop_details": details}}
         server_with(Behaviour(events=(*begun, said, end)))
@@ -100,10 +97,9 @@ def test_failures_are_retried_or_say_what_to_do(server_with: Start) -> None:
         (Behaviour(events=({"type": "content_block_delta", "delta": None},)), MALFORMED),
     ]  # fmt: skip
     server_with([script for script, _ in (*transient, *permanent)])
-    for _, words in transient:
-        assert words in str(refused(MODEL, Retryable))
-    for _, words in permanent:
-        assert words in str(refused(MODEL))
+    for kind, rows in ((Retryable, transient), (ModelError, permanent)):
+        for _, words in rows:
+            assert words in str(refused(MODEL, kind))
 
 
 @pytest.mark.parametrize(
@@ -215,14 +211,12 @@ def test_invalid_utf8_in_the_stream(server_with: Start) -> None:
     begun = text("a partial text").events[:-3]
     server_with(Behaviour(events=(*begun, b"event: message_stop\ndata: \xff\n\n")))
     error = refused(MODEL, Retryable)
-    assert error.usage.input == 100
-    assert "was cut off (UnicodeDecodeError)" in str(error)
+    assert error.usage.input == 100 and "was cut off (UnicodeDecodeError)" in str(error)
 
 
 def test_streams_of_gateways_end_differently(server_with: Start) -> None:
-    without_stop = Behaviour(events=text("the reply").events[:-1])
-    done = Behaviour(events=(*text("the reply").events, b"data: [DONE]\n\n"))
-    server_with([without_stop, done])
+    whole = text("the reply").events
+    server_with([Behaviour(events=events) for events in (whole[:-1], (*whole, b"data: [DONE]\n\n"))])
     for _ in range(2):
         reply = call(MODEL)
         assert (reply.text, reply.stop, reply.usage.estimated) == ("the reply", "end", False)
@@ -261,27 +255,29 @@ def test_counts_that_come_in_two_parts(
         assert usage == expected
 
 
-def sent_with(server: Server, name: str, wishes: Wishes, request: Request | None = None) -> Mapping[str, Any]:
-    call(AnthropicModel(name, wishes), request)
-    return server.requests[-1].body
+WISHES, RETRY = Wishes(effort="xhigh", temperature=0.2), replace(ask(), temperature=0.0)
+EFFORT = {"output_config": {"effort": "xhigh"}}
+THINKS = {**EFFORT, "thinking": {"type": "adaptive"}}
 
 
-def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
-    server = server_with(lambda received: "ok")
-    wishes = Wishes(effort="xhigh", temperature=0.2)
-    sent = sent_with(server, "claude-sonnet-5-5", wishes)
-    assert sent["output_config"] == {"effort": "xhigh"}
-    assert "temperature" not in sent  # not together with thinking
-    sent = sent_with(server, "claude-haiku-4-5", wishes)
-    assert sent["temperature"] == 0.2
-    assert {"output_config", "thinking"}.isdisjoint(sent)
-    sent = sent_with(server, "our-own-model", wishes)  # of a gateway: it has to know
-    assert (sent["temperature"], sent["output_config"]) == (0.2, {"effort": "xhigh"})
-    assert "stop_sequences" not in sent
-    retry = Request((), (Message("user", (Part("again"),)),), temperature=0.0)
-    assert sent_with(server, "claude-haiku-4-5", wishes, retry)["temperature"] == 0.0
-    assert sent_with(server, "claude-haiku-4-5", Wishes(), retry)["temperature"] == 0.0
-    assert "temperature" not in sent_with(server, "claude-sonnet-5-5", wishes, retry)
+@pytest.mark.parametrize(
+    ("name", "wishes", "attempt", "expected"),
+    [
+        ("claude-sonnet-5-5", WISHES, ask(), THINKS),  # no temperature together with thinking
+        ("claude-sonnet-5-5", WISHES, RETRY, THINKS),
+        ("claude-haiku-4-5", WISHES, ask(), {"temperature": 0.2}),
+        ("claude-haiku-4-5", WISHES, RETRY, {"temperature": 0.0}),
+        ("claude-haiku-4-5", Wishes(), RETRY, {"temperature": 0.0}),
+        ("our-own-model", WISHES, ask(), {"temperature": 0.2, **EFFORT}),  # of a gateway: it has to know
+    ],
+)
+def test_wishes_are_sent_if_the_model_supports_them(
+    server_with: Start, name: str, wishes: Wishes, attempt: Request, expected: dict[str, Any]
+) -> None:
+    server = server_with("ok")
+    call(AnthropicModel(name, wishes), attempt)
+    optional = {"temperature", "output_config", "thinking", "stop_sequences"}
+    assert {key: value for key, value in server.requests[0].body.items() if key in optional} == expected
 
 
 def test_the_lifetime_of_the_prompt_cache(server_with: Start) -> None:
@@ -289,8 +285,8 @@ def test_the_lifetime_of_the_prompt_cache(server_with: Start) -> None:
     request = Request((Part("system", cache=True),), ask().messages)
     lifetimes = {"5m": {"type": "ephemeral"}, "1h": {"type": "ephemeral", "ttl": "1h"}, "off": None}
     for cache, expected in lifetimes.items():
-        sent = sent_with(server, "claude-sonnet-5-5", Wishes(cache=cache), request)
-        assert sent["system"][0].get("cache_control") == expected
+        call(AnthropicModel("claude-sonnet-5-5", Wishes(cache=cache)), request)
+        assert server.requests[-1].body["system"][0].get("cache_control") == expected
 
 
 ARN = "arn:aws:bedrock:us-east-1:123456789012:"

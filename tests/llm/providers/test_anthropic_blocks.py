@@ -81,8 +81,7 @@ def test_a_call_becomes_a_tag_on_a_separate_line(
 
 
 def test_a_call_that_is_cut(server_with: Start) -> None:
-    """By the limit on length: it is not made, and the reply is continued as text. By a broken server: it is
-    retried."""
+    """By the limit on length, the reply is continued as text; by a broken server, it is retried."""
     half = (SAID, {**used("run"), "input": '{"body": "make'})
     server = server_with([blocks(*half, stop="max_tokens"), " And more.", blocks(*half), "good"])
     reply = complete(MODEL, OFFERED, Meter())
@@ -153,8 +152,7 @@ def test_a_call_without_thinking_stays_valid(server_with: Start) -> None:
     assert sent(server)[1] == [used("read")]
 
 
-def test_a_made_up_observation_ends_the_reply(server_with: Start) -> None:
-    """It contains the beginning of the observation, so that it is recognized."""
+def test_a_made_up_observation_ends_the_reply_which_contains_its_beginning(server_with: Start) -> None:
     server = server_with(blocks(SAID, stop="stop_sequence", at="<observation-ab"))
     reply = MODEL.complete(replace(ask(), stop=("<observation-ab",)), print)
     assert server.requests[0].body["stop_sequences"] == ["<observation-ab"]

@@ -33,8 +33,7 @@ def test_the_prompt_goes_in_and_the_reply_comes_out() -> None:
     assert text.startswith("You edit.\n")
     headings = [line.split() for line in text.splitlines() if line.startswith("=====")]
     assert [heading[2] for heading in headings] == ["user", "assistant", "user", "assistant"]
-    assert len({heading[1] for heading in headings}) == 1
-    assert "caf\ufffd" in text
+    assert len({heading[1] for heading in headings}) == 1 and "caf\ufffd" in text
 
 
 def test_text_in_a_prompt_cannot_imitate_a_speaker() -> None:

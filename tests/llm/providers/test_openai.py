@@ -116,7 +116,7 @@ def test_the_account_of_openai_is_not_sent_to_other_servers(
     assert server.requests[1].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_finish_reasons(serve: Start) -> None:
+def test_finish_reasons_and_why_a_model_refuses(serve: Start) -> None:
     reasons = {
         **dict.fromkeys(("stop", "eos", "tool_calls"), "end"),
         **dict.fromkeys(("length", "model_context_window_exceeded"), "length"),
@@ -124,9 +124,6 @@ def test_finish_reasons(serve: Start) -> None:
     }
     model = model_of(serve([text("some text", finish=finish) for finish in reasons]))
     assert {finish: call(model).stop for finish in reasons} == reasons
-
-
-def test_a_refusal_says_why(serve: Start) -> None:
     deltas = [chunk({"delta": {"refusal": piece}}) for piece in ("I can't ", "do that")]
     model = model_of(serve(chunks(*deltas, chunk({"delta": {}, "finish_reason": "stop"}), DONE)))
     pieces: list[str] = []
