@@ -245,9 +245,8 @@ def complete(
         if not text.strip():
             raise ModelError(f"{model.spec} sent an empty reply: try again, or choose another model")
         if reply.stop == "end" or not continues:
-            blocks = (
-                reply.blocks if text == reply.text else None
-            )  # those of a continuation are not the whole reply
+            # the blocks of a continuation are not the whole reply
+            blocks = reply.blocks if text == reply.text else None
             return replace(reply, text=text, usage=usage, blocks=blocks)
         if not reply.text.strip():
             break  # an empty continuation will not improve

@@ -16,7 +16,7 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.llm import catalog, registry
-from repoagent.llm.complete import ignore
+from repoagent.llm.complete import Fallback, ignore
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Wishes, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.llm.registry import PROVIDERS, SERVERS, ModelOptions, Status, parse_spec, provider_of
@@ -137,8 +137,6 @@ def open_model(
         if value != getattr(Wishes(), name) and name not in model.takes:
             say(f"ignoring {name} = {value}: {model.spec} does not support it")
     if len(models) > 1:
-        from repoagent.llm.complete import Fallback
-
         model = Fallback(models)
     if record is not None:
         from repoagent.llm.cassettes import Recorder
