@@ -314,9 +314,9 @@ def fence(content: str, label: str = "content") -> str:
     return f"<{label}{mark}>\n{content}{end}</{name}{mark}>"
 
 
-def unfenced(text: str, name: str = "output") -> str:
-    """`text` without the tags of `fence`."""
-    return re.sub(rf"^</?{re.escape(name)}(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
+def unfenced(text: str) -> str:
+    """`text` without the tags of `fence` with the label "output"."""
+    return re.sub(r"^</?output(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
 
 
 def absent(content: str) -> str:

@@ -97,13 +97,12 @@ def open_model(
     settings: Settings,
     *,
     spec: str | None = None,
-    role: str = "edit",
     record: Path | None = None,
     reply: Path | None = None,
     say: Callable[[str], None] = ignore,
     on_progress: Callable[[str, float], None] = ignore,
 ) -> Model:
-    """Open the model `spec`, or the one configured for `role`, with its fallbacks.
+    """Open the model `spec`, or the one configured for edits, with its fallbacks.
 
     `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` is called with a
     sentence if the repository's configuration names the model, and for each setting that the model does not support.
@@ -113,7 +112,7 @@ def open_model(
     if spec:
         first = resolve(settings, spec)
     else:
-        choice = choose_model(settings, role)
+        choice = choose_model(settings)
         first = choice.spec
         if choice.origin == settings.theirs:
             say(f"using {first}, as set in this repository's {choice.origin.removeprefix('file:')}")

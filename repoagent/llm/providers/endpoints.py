@@ -168,9 +168,9 @@ def find_key(endpoint: Endpoint) -> tuple[str, str]:
     return "", ""
 
 
-def list_models(endpoint: Endpoint, *, seconds: float = 5.0) -> list[str]:
+def list_models(endpoint: Endpoint) -> list[str]:
     """The models that the server lists. Raises ModelError if it returns no list."""
-    body = _get(endpoint, f"{endpoint.base_url}/models", seconds)
+    body = _get(endpoint, f"{endpoint.base_url}/models", 5.0)
     rows = body.get("data") if isinstance(body, dict) else body  # Together sends a bare list
     if not isinstance(rows, list):
         raise ModelError(f"{endpoint.address}/models did not return a list of models: check the base URL")
@@ -178,15 +178,16 @@ def list_models(endpoint: Endpoint, *, seconds: float = 5.0) -> list[str]:
     return [name.removeprefix("models/") for name in names if isinstance(name, str)]
 
 
-def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
-    """The context window in tokens that a local server currently gives the model. Never raises.
+def context_of(endpoint: Endpoint, name: str) -> int | None:
+    """The context window in tokens that a local server currently gives the model. Takes two seconds at most and never
+    raises.
 
     Returns None if the server does not report a window or is not local.
     """
     if endpoint.local:
         # if the server does not run or is of another kind, the first call reports it
         with suppress(ModelError, AttributeError, TypeError):
-            for tokens in _context_sizes(endpoint, name, time.monotonic() + seconds):
+            for tokens in _context_sizes(endpoint, name, time.monotonic() + 2.0):
                 if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
                     return tokens
     return None
