@@ -71,14 +71,6 @@ def test_relevant_exchanges_are_shown_in_detail(memory: Memory) -> None:
     assert lines[1].startswith("- 2026-11-02: ") and lines[-2] == "  the model: Done."
 
 
-def test_the_latest_state_is_shown(memory: Memory) -> None:
-    say(memory, 1, "one")
-    append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
-    append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
-    found = [(one.request, one.state, one.went_wrong) for one in exchanges(memory)]
-    assert found == [("one", "undone", True), ("by a patch", "written", False)]
-
-
 def test_the_budget_holds(memory: Memory) -> None:
     for number in range(1, 20):
         say(memory, number, f"request {number} " + "word " * 30, Turn("assistant", "so it is " * 60))
@@ -88,12 +80,16 @@ def test_the_budget_holds(memory: Memory) -> None:
         assert bool(found) == (budget > 60)
 
 
-def test_a_broken_conversation_is_reported_and_the_edits_are_shown(
+def test_the_latest_state_is_shown_even_if_the_conversation_is_broken(
     memory: Memory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     say(memory, 1, "one")
+    append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
+    append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
+    found = [(one.request, one.state, one.went_wrong) for one in exchanges(memory)]
+    assert found == [("one", "undone", True), ("by a patch", "written", False)]
     memory.conversation.write_text("rewritten by hand")
-    assert "one (committed" in exchanges_block(memory, "one", 1000)
+    assert "one (undone" in exchanges_block(memory, "one", 1000)
     assert capsys.readouterr().err.count("conversation.md") == 1
     with pytest.raises(Refused, match=r"conversation\.md"):
         compact(memory)

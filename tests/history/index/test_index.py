@@ -226,8 +226,8 @@ def test_authors_and_names_that_are_not_text(repo: GitRepo) -> None:
 
 
 def test_sha256(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", "--object-format=sha256", tmp_path / "long"], check=True)
-    repo = GitRepo(tmp_path / "long")
+    repo = GitRepo(tmp_path)
+    repo.git("init", "-q", "--object-format=sha256")
     ids = [repo.commit(f"number {n}", x=f"{n}") for n in range(2)]
     update(repo.top)
     assert commits(repo.top, "x") == ids[::-1]

@@ -139,8 +139,6 @@ def test_it_runs_once_a_day(workspace: Workspace) -> None:
 
 # -- past runs --
 
-RECORDS = {"run.json", "lock", "changes"}
-
 
 def run_of(workspace: Workspace, name: str, days: float) -> Path:
     """What a run has left that ended so many days ago."""
@@ -166,7 +164,8 @@ def test_the_text_of_old_runs_is_removed(workspace: Workspace) -> None:
     preview = forget(workspace, 30, apply=False)
     assert preview.runs == 4 and preview.bytes > 0 and gone.exists() and (old / "output/1.txt").exists()
     assert forget(workspace, 30) == preview
-    assert {path.name for path in old.iterdir()} == {path.name for path in mine.iterdir()} == RECORDS
+    records = {"run.json", "lock", "changes"}
+    assert {path.name for path in old.iterdir()} == {path.name for path in mine.iterdir()} == records
     assert {path.name for path in conversations.glob("*.md")} == {"run-new.md", "mine.md"}
     assert (new / "output/1.txt").exists() and not gone.exists()
     assert not forget(workspace, 30)

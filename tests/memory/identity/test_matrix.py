@@ -332,9 +332,8 @@ def test_a_file_and_then_the_whole_repository_move_to_another_disk(stage: Stage,
     "options", ["backup backupcopy=no", "nobackup backupcopy=no", "backup backupcopy=yes"]
 )
 def test_vim(stage: Stage, options: str) -> None:
-    commands = (f"set backupskip= backupdir=. {options}", "1,3s/says/said/", "wq")
-    options_of_vim = [word for each in commands for word in ("-c", each)]
-    command = ["vim", "-es", "-u", "NONE", "-i", "NONE", *options_of_vim, "a.py"]
+    commands = ["-c", f"set backupskip= backupdir=. {options}", "-c", "1,3s/says/said/", "-c", "wq"]
+    command = ["vim", "-es", "-u", "NONE", "-i", "NONE", *commands, "a.py"]
     subprocess.run(command, cwd=stage.top, check=False, capture_output=True, timeout=60)
     assert b"said" in stage.repo.read("a.py")
     assert (stage.top / "a.py~").exists() == options.startswith("backup")

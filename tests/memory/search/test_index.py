@@ -43,12 +43,12 @@ def expect(memories: MemoryFiles, warnings: int = 0) -> None:
 def test_a_broken_index_is_made_again(parser: MemoryFiles, damage: str) -> None:
     parser.notes("a.py", *(f"the cache number {number} is shared with {number * 7}" for number in range(200)))
     expect(parser)
-    place = parser.root / "recall.db"
+    place, other = parser.root / "recall.db", parser.root / "other.db"
     data = place.read_bytes()
-    with closing(sqlite3.connect(parser.root / "other.db")) as connection:
+    with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE words (mine)")
     broken = {
-        "of another program": (parser.root / "other.db").read_bytes(),
+        "of another program": other.read_bytes(),
         "empty": b"",
         "foreign": b"not a database at all\n" * 100,
         "cut": data[: len(data) // 2 // 4096 * 4096 + 100],
