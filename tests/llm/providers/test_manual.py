@@ -93,6 +93,7 @@ while True:
 def carrying(folder: Path, *arguments: str, display: str = "") -> Screen:
     """A terminal where the user is asked for one reply after the other; no program is on PATH but those in `bin`."""
     env = dict.fromkeys(("WAYLAND_DISPLAY", "TMUX", "WSL_DISTRO_NAME"), "")
+    env["PROMPT_TOOLKIT_NO_CPR"] = "1"  # it waits a second for the position of the cursor
     env |= {"DISPLAY": display, "PATH": str(folder / "bin"), "PYTHONPATH": str(Path(__file__).parents[3])}
     return Screen(python(CARRY, *arguments), folder, env=env, width=200)
 
