@@ -105,10 +105,12 @@ def test_without_commits_and_odd_names(tmp_path: Path) -> None:
     name = os.fsdecode(b"odd\xff \n.py")
     (tmp_path / name).write_bytes(text("odd"))
     mine = workspace.remember(name).folder.name
-    (tmp_path / name).rename(tmp_path / "even.py")
-    atomic_save(tmp_path / "even.py", edited(text("odd"), 25))
+    (tmp_path / "one").write_bytes(edited(text("odd"), 25))
+    (tmp_path / "two").write_bytes(text("odd"))  # both before an inode is free again
+    (tmp_path / name).unlink()
+    (tmp_path / "one").rename(tmp_path / "even.py")
     assert workspace.resolve("even.py") is None  # neither inode, blob nor git knows
-    atomic_save(tmp_path / "even.py", text("odd"))
+    (tmp_path / "two").rename(tmp_path / "even.py")
     assert workspace.folder("even.py") == mine
 
 
