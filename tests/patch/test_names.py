@@ -67,6 +67,11 @@ def test_a_comment_of_more_than_400_characters_names_no_file() -> None:
     assert reasons(answer.replace(name, f"d{name}"), files) == {"unknown-file"}
 
 
+def test_a_plain_name_in_the_info_string_may_be_that_of_a_new_file() -> None:
+    files = helpers.changed("```Makefile\nall:\n```\n", {}, may_create=lambda _: True)
+    assert files == {"Makefile": b"all:\n"}
+
+
 def test_a_part_of_a_sentence_is_not_a_known_name() -> None:
     assert read_answer("as in bin/run\n\n```\none\n```\n\n```\ntwo\n```\n", known={"bin/run"}) == ()
 

@@ -60,6 +60,9 @@ QUOTES = "    check()\n    print({0}a{0})\n    done()\n"
             hunk("### New", "", "  * one", "  # ... existing code ...", "  * four", "+  * five", "", "### Old"),
             b"  * four\n", b"  * four\n  * five\n",
         ),
+        (  # a part below an elision has spaces instead of tabs
+            APP.replace(b"    ", b"\t"), hunk(" def greet(name):", " ...", *HI[1:]), b'"hello "', b'"hi "',
+        ),
         (  # an addition that repeats its neighbours, between two existing lines
             b"switch (x) {\n  case 'config':\n    config = shift(args);\n    break;\n  case 'help':\n    help();\n}\n",
             hunk("   case 'config':", "     value = shift(args);", "     break;", "+  case 'none':", "+    break;",

@@ -74,6 +74,7 @@ def test_blank_lines_are_located_by_a_correct_header_alone() -> None:
     headers = ["@@ -2,2 +2,1 @@", "@@ -2,9 +2,1 @@", "@@ -3,2 +3,1 @@", "@@"]
     outcomes = [outcome(f"{HEADER}{header}\n-\n \n", b"a\n\n\nb\n") for header in headers]
     assert outcomes == [b"a\n\nb\n", *["no-context"] * 3]
+    assert reasons(f"{HEADER}@@ -0,2 +0,1 @@\n-\n \n", b"\n\nb\n") == {"no-context"}
 
 
 @pytest.mark.parametrize(
