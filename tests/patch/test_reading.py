@@ -129,7 +129,7 @@ JUNK = {
     "spaces": " " * 5000 + "x\n",
     "a fence after spaces": "```" + " " * 5000 + "`\n",
     "mails": "commit 0123456789012345678901234567890123456789\n",
-    "names": "diff --git " + "a " * 3000 + "\n",
+    "names": "diff --git " + "a " * 1500 + "\n",
 }
 
 
