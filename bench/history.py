@@ -20,8 +20,8 @@ from bench.options import options
 from bench.repositories import CACHE, environment, git
 from bench.timing import Ran, run
 from repoagent.git.worktree import open_worktree
-from repoagent.history.cochange import COMMITS, PARTNER_COMMITS, PARTNERS, neighbors
-from repoagent.history.index.index import Index, open_index
+from repoagent.history.cochange import COMMITS, PARTNER_COMMITS, PARTNERS, rank_neighbors
+from repoagent.history.index.index import HistoryIndex, open_index
 
 BARE = """\
 import click, subprocess
@@ -97,7 +97,7 @@ def _updating(top: Path, runs: int) -> list[str]:
 
 
 def _querying(top: Path) -> list[str]:
-    """Measure opening the index and, for the most changed file, its queries, `neighbors()` and the command."""
+    """Measure opening the index and, for the most changed file, its queries, `rank_neighbors()` and the command."""
     worktree = open_worktree(top)
     busiest = _busiest(top)
     started = time.perf_counter()
@@ -115,7 +115,7 @@ def _querying(top: Path) -> list[str]:
         for _ in range(20):
             fresh = index.view()
             started = time.process_time()
-            neighbors(fresh, [file], [busiest])
+            rank_neighbors(fresh, [file], [busiest])
             cpu_times.append((time.process_time() - started) * 1000)
         lines.append(f"neighbors(), the same file   {statistics.median(cpu_times):.2f} ms of CPU")
     bare = Path(CACHE / "bare_click.py")
@@ -130,7 +130,7 @@ def _querying(top: Path) -> list[str]:
     return lines
 
 
-def _query(index: Index, file: int) -> float:
+def _query(index: HistoryIndex, file: int) -> float:
     times = []
     for _ in range(20):
         view = index.view()

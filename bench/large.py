@@ -17,7 +17,7 @@ from statistics import mean, median
 from bench.options import options
 from bench.origins import git
 from repoagent.edit.prompt.large_files import MAP_BYTES, PARTS_BYTES, Budget, excerpt_of
-from repoagent.edit.prompt.relevance import COMMITS, About, Touched
+from repoagent.edit.prompt.relevance import COMMITS, Relevance, Touched
 
 LEAST_BYTES = 64 * 1024
 MOST_HUNKS, MOST_LINES = 6, 60
@@ -97,7 +97,7 @@ Method = Callable[[Case, bytes], Shown]
 
 
 def ours(case: Case, data: bytes) -> Shown:
-    about = About(case.request, (), _touched(case))
+    about = Relevance(case.request, (), _touched(case))
     excerpt = excerpt_of(case.path, data, about, Budget(PARTS_BYTES, MAP_BYTES))
     lines = {line for part in excerpt.parts for line in range(part.first, part.last + 1)}
     return Shown(frozenset(lines), sum(part.size for part in excerpt.parts) + len(excerpt.outline.encode()))

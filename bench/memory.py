@@ -1,8 +1,9 @@
 """Measure finding and listing memories among many: `python -m bench.memory [COUNT...]`.
 
-`resolve` of a remembered file alternates with a bare stat and read of one identity file; the rows that `repoagent
-memory list` shows are timed after them. Figures are medians of CPU time, which other load on the machine hardly
-affects, with wall time beside them. The memories are made in a temporary folder; only a few are of existing files.
+`resolve_memory` of a remembered file alternates with a bare stat and read of one identity file; the rows that
+`repoagent memory list` shows are timed after them. Figures are medians of CPU time, which other load on the machine
+hardly affects, with wall time beside them. The memories are made in a temporary folder; only a few are of existing
+files.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.options import options
-from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.git.worktree import WorkTree, layout_of, open_worktree
 from repoagent.memory.identity.record import FILE
-from repoagent.memory.identity.store import listing, remember, resolve
-from repoagent.memory.listing import rows
+from repoagent.memory.identity.store import memory_paths, remember_file, resolve_memory
+from repoagent.memory.listing import memory_rows
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20  # memories of files that exist
@@ -47,11 +48,11 @@ def _make(top: Path, count: int) -> WorkTree:
     """Return a new work tree with `count` memories, at most REAL of them of existing files."""
     subprocess.run(["git", "init", "-q", str(top)], check=True)
     worktree = open_worktree(top)
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     real = min(REAL, count)
     for number in range(real):
         (top / f"file{number}.py").write_bytes(_text(number))
-        memory = remember(dirs, worktree, f"file{number}.py", _text(number))
+        memory = remember_file(dirs, worktree, f"file{number}.py", _text(number))
     pattern = asdict(memory.identity)
     for number in range(real, count):
         folder = dirs.memory / f"file{number}-{number:08x}"
@@ -70,21 +71,21 @@ def _text(number: int) -> bytes:
 
 
 def _measure(worktree: WorkTree, runs: int) -> list[str]:
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     source = worktree.top / "file0.py"
     data = source.read_bytes()
-    memory = resolve(dirs, worktree, "file0.py", data)
+    memory = resolve_memory(dirs, worktree, "file0.py", data)
     if memory is None:
         raise SystemExit("resolve found no memory of file0.py, which the bench made")
     identity = memory.folder / FILE
-    first = _once(lambda: listing(dirs))
+    first = _once(lambda: memory_paths(dirs))
     os.utime(dirs.memory, (1, 1))  # not changed just now, as in daily use
-    resolve(dirs, worktree, "file0.py", data)
+    resolve_memory(dirs, worktree, "file0.py", data)
     bare, ours = [], []
     for _ in range(runs):
         bare.append(_once(lambda: _bare(source, identity)))
-        ours.append(_once(lambda: resolve(dirs, worktree, "file0.py", data)))
-    page = [_once(lambda: list(rows(dirs, worktree, lambda _: None, limit=SHOWN))) for _ in range(3)]
+        ours.append(_once(lambda: resolve_memory(dirs, worktree, "file0.py", data)))
+    page = [_once(lambda: list(memory_rows(dirs, worktree, lambda _: None, limit=SHOWN))) for _ in range(3)]
     base = statistics.median(cpu for cpu, _ in bare)
     limit = "kept" if statistics.median(cpu for cpu, _ in ours) <= _LIMIT_MS else "MISSED"
     return [

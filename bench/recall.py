@@ -26,7 +26,7 @@ from statistics import median
 from bench.options import REPOSITORIES, options
 from bench.origins import git, name_of
 from repoagent.memory.search.index import query_index, snapshot_files
-from repoagent.memory.search.search import Search, answer, search
+from repoagent.memory.search.search import SearchOptions, answer_query, search_memories
 from repoagent.storage.layout import Layout
 
 # Memories and questions from a real history
@@ -207,8 +207,8 @@ def ours(root: Path) -> Method:
     layout = Layout(root, root.parent / "git")
 
     def ask(question: Question) -> list[str]:
-        how = Search(limit=200, today=date.fromisoformat(question.day))
-        hits = search(layout, question.text, how=how)
+        how = SearchOptions(limit=200, today=date.fromisoformat(question.day))
+        hits = search_memories(layout, question.text, how=how)
         return list(dict.fromkeys(file for hit in hits for file in (hit.file, *hit.also)))[:SHOWN]
 
     return ask
@@ -275,7 +275,7 @@ def speed(corpora: Sequence[Corpus], memories: int) -> None:
         print(f"indexed in {built / 1e3:.1f} s, {layout.recall.stat().st_size / 1e6:.1f} MB")
         parts: dict[str, Callable[[Question], object]] = {
             "plain FTS5": plain(connection),
-            "a search": lambda question: answer(layout, question.text, Search()),
+            "a search": lambda question: answer_query(layout, question.text, SearchOptions()),
         }
         figures = _in_turns(parts, corpus.questions)
     for name, (middle, late) in figures.items():

@@ -15,8 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.options import options
-from repoagent.agent.context_window.checkpoint import HEADINGS, borders, is_checkpoint, mechanical
-from repoagent.agent.context_window.window import Window, marked, room, tokens
+from repoagent.agent.context_window.checkpoint import (
+    HEADINGS,
+    checkpoint_without_model,
+    is_checkpoint,
+    unit_starts,
+)
+from repoagent.agent.context_window.window import (
+    Window,
+    estimate_turns,
+    tokens_for_turns,
+    with_cache_breakpoints,
+)
 from repoagent.agent.state import State
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Message, Part, Request, Usage, fence
@@ -136,11 +146,11 @@ class Sent:
 def request(turns: tuple[Turn, ...]) -> Request:
     first, *later = to_messages(turns, "7f3a9c21")
     messages = (replace(first, parts=(*_OPENING, *first.parts)), *later)
-    return marked(Request(_SYSTEM, messages, REPLY))
+    return with_cache_breakpoints(Request(_SYSTEM, messages, REPLY))
 
 
 def budget(context: int) -> int:
-    return room(context, REPLY, Request(_SYSTEM, (Message("user", _OPENING),)))
+    return tokens_for_turns(context, REPLY, Request(_SYSTEM, (Message("user", _OPENING),)))
 
 
 def ours(turns: tuple[Turn, ...], context: int) -> Sent:
@@ -170,9 +180,10 @@ def sliding(turns: tuple[Turn, ...], context: int) -> Sent:
     sent = Sent()
     for before in _calls(turns):
         start = next(
-            (n for n in borders(before)[1:] if tokens([before[0], *before[n:]]) <= most), len(before)
+            (n for n in unit_starts(before)[1:] if estimate_turns([before[0], *before[n:]]) <= most),
+            len(before),
         )
-        whole = tokens(before) <= most
+        whole = estimate_turns(before) <= most
         sent.requests.append(request(before if whole else (before[0], *before[start:])))
     return sent
 
@@ -183,12 +194,16 @@ def summarized(turns: tuple[Turn, ...], context: int) -> Sent:
     most = budget(context)
     sent = Sent()
     for before in _calls(turns):
-        start = next((n for n in borders(before)[1:] if tokens(before[n:]) <= most * 0.3), len(before))
+        start = next(
+            (n for n in unit_starts(before)[1:] if estimate_turns(before[n:]) <= most * 0.3), len(before)
+        )
         old = before[:start]
         if len(old) < 2:
             sent.requests.append(request(before))
             continue
-        text = mechanical([turn for turn in old if turn.role != "user"], TOOLS)[-3 * CHECKPOINT * 3 :]
+        text = checkpoint_without_model([turn for turn in old if turn.role != "user"], TOOLS)[
+            -3 * CHECKPOINT * 3 :
+        ]
         user_turns = tuple(turn for turn in old if turn.role == "user")
         summary = Turn("observation", text, {"kind": "summary"})
         sent.requests.append(request((*user_turns, summary, *before[start:])))

@@ -14,7 +14,7 @@ from roff import bold, entry, escaped, minor, page, paragraph, prose, section, s
 from repoagent import __version__
 from repoagent.cli.app import COMMANDS, cli
 from repoagent.cli.commands.help import EXIT_CODES
-from repoagent.cli.options import Command
+from repoagent.cli.options import GroupedCommand
 from repoagent.config.options import OPTIONS
 
 DATE = "2026-11-22"  # of the release
@@ -156,7 +156,7 @@ def _synopsis(command: click.Command, ctx: click.Context) -> Iterator[str]:
 
 
 def _options(command: click.Command, ctx: click.Context) -> Iterator[str]:
-    groups = command.groups(ctx) if isinstance(command, Command) else [("", command.get_params(ctx))]
+    groups = command.groups(ctx) if isinstance(command, GroupedCommand) else [("", command.get_params(ctx))]
     for number, (heading, params) in enumerate(groups):
         if number:
             yield minor(heading)

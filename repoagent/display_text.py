@@ -1,5 +1,5 @@
-"""Text for output: `plural`, `list_some` and `cut` build sentences; `redact` removes secrets from reports and traces;
-`clean` makes text safe for a terminal, `width` and `display_width` measure it, `paint` styles it.
+"""Text for output: `plural`, `list_some` and `truncate` build sentences; `redact` removes secrets from reports and
+traces; `sanitize` makes text safe for a terminal, `character_width` and `display_width` measure it, `paint` styles it.
 
 `redact` matches common forms of secrets and imports nothing; `storage.secrets` masks text for a model.
 """
@@ -30,7 +30,7 @@ def list_some(items: Sequence[str], most: int, rest: str = " and {} more") -> st
     return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """`text`, cut to at most `most` characters, with an ellipsis if it is longer."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
@@ -46,7 +46,7 @@ def redact(text: str, env: Mapping[str, str]) -> str:
     return text
 
 
-def width(character: str, column: int = 0) -> int:
+def character_width(character: str, column: int = 0) -> int:
     """The display width of a character that is printed at `column`. A tab extends to the next tab stop."""
     if character == "\t":
         return _TAB - column % _TAB
@@ -59,7 +59,7 @@ def width(character: str, column: int = 0) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def visible(character: str) -> str:
+def visible_form(character: str) -> str:
     """The visible form of a control, invalid or invisible character: ^J, <FF>, <U+202E>."""
     code = ord(character)
     if code < 0x20 or code == 0x7F:
@@ -80,17 +80,17 @@ _STYLES |= {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta":
 _TAB = 8
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """Replace control and invisible characters with visible forms, as less does: ^[, <U+202E>, <FF>. Newlines and tabs
     are kept."""
     if text.isascii() and text.isprintable():  # most text; `re` compiles the pattern, for 1 ms, when needed
         return text
-    return re.sub(_UNSAFE, lambda match: visible(match[0]), text)
+    return re.sub(_UNSAFE, lambda match: visible_form(match[0]), text)
 
 
 def one_line(text: str) -> str:
     """`text`, sanitized and on one line: newlines and tabs become ^J and ^I."""
-    return clean(text).replace("\n", "^J").replace("\t", "^I")
+    return sanitize(text).replace("\n", "^J").replace("\t", "^I")
 
 
 def paint(text: str, *styles: str) -> str:
@@ -106,11 +106,11 @@ def display_width(text: str) -> int:
         return len(text)
     column = 0
     for character in text:
-        column += width(character, column)
+        column += character_width(character, column)
     return column
 
 
-def fold(text: str, width: int) -> str:
+def wrap_line(text: str, width: int) -> str:
     """Break long lines of sanitized `text` before a ` · ` or between words, keeping the indent."""
     lines: list[str] = []
     for line in text.split("\n"):

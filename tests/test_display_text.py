@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repoagent.display_text import cut, list_some, plural
+from repoagent.display_text import list_some, plural, truncate
 
 
 def test_numbers_with_nouns() -> None:
@@ -13,4 +13,4 @@ def test_numbers_with_nouns() -> None:
 def test_long_lists_and_texts_are_cut() -> None:
     assert [list_some("abc", most) for most in (2, 3)] == ["a, b and 1 more", "a, b, c"]
     assert list_some("abc", 1, ", …") == "a, …"
-    assert [cut("ab cd", most) for most in (5, 4)] == ["ab cd", "ab…"]
+    assert [truncate("ab cd", most) for most in (5, 4)] == ["ab cd", "ab…"]

@@ -14,7 +14,7 @@ from bench.cochange.methods import BASELINES, Method, as_is, helped
 from bench.cochange.replay import SHOWN, replay, sample
 from bench.options import REPOSITORIES, options
 from bench.origins import name_of
-from repoagent.history.cochange import neighbors
+from repoagent.history.cochange import rank_neighbors
 
 OURS = "repoagent"
 LIMITS = {"MAP": 1.28, "MRR": 1.23, "R@10": 1.25}
@@ -23,7 +23,7 @@ Means = dict[str, dict[str, float]]
 
 def ours(history: MemoryView, files: Sequence[int]) -> list[int]:
     paths = [history.alive[file] for file in files]
-    return [neighbor.file for neighbor in neighbors(history, files, paths, limit=SHOWN)]
+    return [neighbor.file for neighbor in rank_neighbors(history, files, paths, limit=SHOWN)]
 
 
 HELPED = {f"{name}, helped": helped(method) for name, method in BASELINES.items()}

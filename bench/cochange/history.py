@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.origins import git
-from repoagent.history.cochange import Commit, stem
+from repoagent.history.cochange import HistoryCommit, name_stem
 
 CACHE = Path.home() / ".cache" / "repoagent-bench" / "cochange"
 _HEADER = b"\x01"
@@ -81,7 +81,7 @@ class MemoryView:
     """A `View` in memory. `add` expects the commits oldest first."""
 
     def __init__(self) -> None:
-        self.all: list[Commit] = []  # large ones have no files, as in the product
+        self.all: list[HistoryCommit] = []  # large ones have no files, as in the product
         self.full: list[tuple[int, ...]] = []  # the files of each commit, even of large ones
         self.of: list[list[int]] = []  # numbers of the commits of each file, oldest first
         self.revisions: list[int] = []  # of each file, those that code-maat counts
@@ -101,7 +101,7 @@ class MemoryView:
         author = self._authors.setdefault(change.author, len(self._authors))
         self.full.append(members)
         small = members if len(members) <= LARGEST else ()
-        self.all.append(Commit(number, change.time, author, len(members), small))
+        self.all.append(HistoryCommit(number, change.time, author, len(members), small))
 
     def _identify(self, letter: bytes, before: bytes, after: bytes) -> int:
         """The file of an entry; updates paths, folders and the living files."""
@@ -120,7 +120,7 @@ class MemoryView:
             self._leave(file)
         self._holder[after] = file
         self.alive[file] = after
-        _touch(self._stems, stem(after), file)
+        _touch(self._stems, name_stem(after), file)
         _touch(self._folders, after.rpartition(b"/")[0], file)
         return file
 
@@ -134,13 +134,13 @@ class MemoryView:
     def file(self, path: bytes) -> int | None:
         return self._holder.get(path)
 
-    def commits(self, file: int, limit: int) -> list[Commit]:
+    def commits(self, file: int, limit: int) -> list[HistoryCommit]:
         return [self.all[number] for number in reversed(self.of[file][-limit:])]
 
-    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[HistoryCommit]]:
         return {file: self.commits(file, limit) for file in files}
 
-    def latest(self, limit: int) -> list[Commit]:
+    def latest(self, limit: int) -> list[HistoryCommit]:
         return self.all[: -limit - 1 : -1]
 
     def namesakes(self, stem: bytes) -> list[int]:

@@ -10,8 +10,8 @@ precision   warned files that are the left-out one / all warned files, over the 
 alarms      share of the complete commits, including single-file ones, with a warning
 
 Every 25 commits, each method gets a new threshold for 5 % alarms, from its answers to the latest complete commits (for
-the kernel, from the product's `calibrate`). Means weigh every repository the same. Other methods run helped and as is
-(see `methods`).
+the kernel, from the product's `calibrate_threshold`). Means weigh every repository the same. Other methods run helped
+and as is (see `methods`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bench.cochange.history import Change, Histories, MemoryView, load
 from bench.cochange.methods import SCORING_METHODS, Scores
 from bench.options import REPOSITORIES, options
 from bench.origins import name_of
-from repoagent.history.missing_partners import FURTHER, JUDGED, NEVER, calibrate, missing
+from repoagent.history.missing_partners import FURTHER, JUDGED, NEVER, calibrate_threshold, find_missing
 
 LAST, LARGEST, SHOWN, DRAWN = 0.2, 30, 3, 3
 ALARMS = 0.05
@@ -64,7 +64,7 @@ class Run:
 
 def kernel(history: MemoryView, files: Sequence[int], author: int | None) -> Scores:
     """The highest threshold at which the product warns of each file."""
-    partners = missing(history, files, limit=SHOWN, threshold=0.0, author=author)
+    partners = find_missing(history, files, limit=SHOWN, threshold=0.0, author=author)
     return {each.file: each.confidence - (FURTHER if rank else 0) for rank, each in enumerate(partners)}
 
 
@@ -81,7 +81,7 @@ def replay(changes: Sequence[Change], seed: int) -> Run:
         files = _existed(history, change) if number >= start - JUDGED else []
         if number >= start and (number - start) % EVERY == 0:
             thresholds = {name: _threshold(alarms[-JUDGED:]) for name, alarms in run.alarms.items()}
-            thresholds[KERNEL] = calibrate(history, false_alarms=ALARMS)
+            thresholds[KERNEL] = calibrate_threshold(history, false_alarms=ALARMS)
         if files and len(change.entries) <= LARGEST:
             author = authors.get(change.author)
             drawn = source.sample(files, min(DRAWN, len(files))) if len(files) > 1 and number >= start else []

@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bench.local.tasks import Task, Verdict, environment, tree
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.errors import Exit, RepoagentError
 from repoagent.llm.complete import complete
-from repoagent.llm.conversation import read
+from repoagent.llm.conversation import read_conversation
 from repoagent.llm.model import Message, Part, Request
 from repoagent.llm.open_model import open_model
 from repoagent.llm.usage import Meter
@@ -165,7 +165,7 @@ def _by_paste(task: Task, case: Case, model: str, top: Path) -> dict[str, Any]:
     prompt = question(task)
     request = Request((), (Message("user", (Part(prompt),)),), task.output_tokens)
     try:
-        reply = complete(open_model(load(None, flags={"model": model})), request, Meter())
+        reply = complete(open_model(load_settings(None, flags={"model": model})), request, Meter())
     except RepoagentError as error:
         failed = {"outcome": "error", "note": str(error)[:200], "exit": int(error.exit_code)}
         return failed | {"calls": 0, "tokens_in": 0, "tokens_out": 0}
@@ -185,7 +185,7 @@ def _used(top: Path) -> tuple[int, int, int]:
     seen: dict[tuple[str, str], str] = {}
     for path in sorted((top / ".repoagent").rglob("*.md")):
         try:
-            conversation = read(path)
+            conversation = read_conversation(path)
         except RepoagentError:
             continue
         for turn in conversation.turns if conversation else ():

@@ -28,9 +28,9 @@ def grammar(kind: str) -> object:
 
 
 def ours(kind: str, path: str, data: bytes, target: int, kept: Sequence[int] = ()) -> list[bytes]:
-    from repoagent.split.splitter import cut
+    from repoagent.split.splitter import cut_into_spans
 
-    return [data[start:end] for start, end, _ in cut(path, data, target=target, kept=kept)[0]]
+    return [data[start:end] for start, end, _ in cut_into_spans(path, data, target=target, kept=kept)[0]]
 
 
 def blank_lines(kind: str, path: str, data: bytes, target: int) -> list[bytes]:

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
-from repoagent.llm.model import absent
+from repoagent.llm.model import unused_marker
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ _ESCAPED = {"&": "&amp;", '"': "&quot;", "\n": "&#10;", "<": "&lt;", ">": "&gt;"
 _PLAIN = {escaped: plain for plain, escaped in _ESCAPED.items()}
 
 
-def render(action: Action) -> str:
+def render_action(action: Action) -> str:
     """The text that `parse` turns back into `action`: a tag or, for an `edit`, just its body. No argument may be named
     `id`."""
     if action.kind == "edit":
@@ -71,12 +71,12 @@ def render(action: Action) -> str:
     args = "".join(f' {key}="{value.translate(escaped)}"' for key, value in action.args.items())
     if not action.body:
         return f"<{action.kind}{args}/>"
-    mark = f' id="{absent(action.body)}"' if needs_id(action.kind, action.body) else ""
+    mark = f' id="{unused_marker(action.body)}"' if needs_id(action.kind, action.body) else ""
     gap = "\n" if "\n" in action.body else ""
     return f"<{action.kind}{args}{mark}>{gap}{action.body}</{action.kind}{mark}>"
 
 
-def arguments(text: str) -> dict[str, str] | None:
+def parse_arguments(text: str) -> dict[str, str] | None:
     """The arguments of a tag; None if one occurs twice."""
     args: dict[str, str] = {}
     for key, double, single in _ARG.findall(text):
@@ -86,18 +86,18 @@ def arguments(text: str) -> dict[str, str] | None:
     return args
 
 
-def closing(name: str, mark: str | None) -> re.Pattern[str]:
+def closing_tag_pattern(name: str, mark: str | None) -> re.Pattern[str]:
     """The pattern of the closing tag for `name`, with the id `mark` unless it is None."""
     if mark is None:
         return re.compile(rf"</{name}\s*>")
     return re.compile(rf"""</{name}\s+id\s*=\s*["']{re.escape(mark)}["']\s*>""")
 
 
-def balanced(body: str) -> bool:
+def quotes_are_closed(body: str) -> bool:
     """Whether every code fence and backtick in `body` is closed, so that the end of `body` is not inside code."""
     return len(_FENCE_LINE.findall(body)) % 2 == 0 and body.count("`") % 2 == 0
 
 
 def needs_id(name: str, body: str) -> bool:
     """Whether `body` could end early or be misread without an id."""
-    return "</" in body or re.search(rf"<{name}(?![\w-])", body) is not None or not balanced(body)
+    return "</" in body or re.search(rf"<{name}(?![\w-])", body) is not None or not quotes_are_closed(body)

@@ -14,8 +14,18 @@ from importlib.resources import files
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
-from repoagent.agent.state import Tool, check_arguments, failing
-from repoagent.agent.web_fetch import LARGEST, PORTS, Net, Page, Url, fetch, ip_address, not_public, read_url
+from repoagent.agent.state import Tool, check_arguments, report_usage_errors
+from repoagent.agent.web_fetch import (
+    LARGEST,
+    PORTS,
+    Network,
+    Url,
+    WebPage,
+    fetch,
+    ip_address,
+    not_public,
+    read_url,
+)
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.process import start_program
@@ -38,13 +48,13 @@ _CODECS = re.compile(
 Wrap = Callable[[Sequence[str]], list[str]]
 
 
-def _is_html(page: Page) -> bool:
+def _is_html(page: WebPage) -> bool:
     """Whether it is HTML, by its type, or by its beginning if it has none."""
     start = page.data[:1024].lstrip().lower()
     return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
 
 
-def readable(page: Page, wrap: Wrap) -> str:
+def readable(page: WebPage, wrap: Wrap) -> str:
     """Return the text of `page`. Raises UsageError if the page is not text. `wrap` makes the HTML parser's command line
     run in a sandbox."""
     is_html = _is_html(page)
@@ -83,7 +93,7 @@ def _charset_of_meta(data: bytes) -> str:
     return _WIDER.get(name, name)
 
 
-def _of_html(page: Page, codec: str, wrap: Wrap) -> str:
+def _of_html(page: WebPage, codec: str, wrap: Wrap) -> str:
     """Extract the text in a separate process, with limits on its time, memory and output. It finds the encoding if
     `codec` is empty."""
     text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
@@ -115,7 +125,7 @@ class Browser:
     """
 
     gate: Gate
-    net: Net = field(default_factory=Net)
+    net: Network = field(default_factory=Network)
     wrap: Wrap = list
     audit: Callable[[Mapping[str, object]], None] = lambda event: None
     seconds_left: Callable[[], float | None] = lambda: None
@@ -125,7 +135,7 @@ class Browser:
             '<browse url="https://HOST/PATH"/> fetches a public page and shows its text (HTML as Markdown). It '
             "sends nothing but the URL."
         )
-        perform = failing("browse", self._perform, prefix="Nothing was fetched: ")
+        perform = report_usage_errors("browse", self._perform, prefix="Nothing was fetched: ")
         return Tool("browse", text, perform, needs="nothing")
 
     def _perform(self, action: Action) -> Observation:

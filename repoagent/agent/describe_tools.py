@@ -15,11 +15,11 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from repoagent.agent.actions import Action, render
-from repoagent.agent.parse_reply import parse
+from repoagent.agent.actions import Action, render_action
+from repoagent.agent.parse_reply import parse_reply
 from repoagent.agent.state import EDIT, OWN, TAGGED, Tool
 from repoagent.llm.conversation import Turn, to_messages
-from repoagent.llm.model import Blocks, Message, Schema
+from repoagent.llm.model import Message, ReplyBlocks, ToolSchema
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -35,7 +35,7 @@ def protocol_text(
 ) -> str:
     """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
     loop's own tools. If `edits` is "edits", the first edit that applies ends the run; if it is "changes", a run may
-    make many. `native`: leave out the tools that can be called natively; schemas describe those (see `schemas`)."""
+    make many. With `native`, tools that can be called natively are left out; see `tool_schemas`."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     edit = by_name.pop(EDIT, None)
     described = [tool for name, tool in by_name.items() if name in TAGGED or not native]
@@ -50,7 +50,7 @@ def _prompt(name: str) -> str:
     return (files("repoagent.agent") / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
+def tool_schemas(tools: Iterable[Tool]) -> tuple[ToolSchema, ...]:
     """The schemas of the `tools` that can be called natively; calls of the others are tags in the text of a reply."""
     tools = tuple(tools)
     tags = [tag for tool in tools for tag in _TAG.finditer(tool.text)]
@@ -69,7 +69,7 @@ def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
         if len(own_tags) == 1:  # its first argument and the body
             required = [match[1] for match in _ARGUMENT.finditer(own_tags[0][2])][:1] + [BODY] * has_body
         result.append(
-            Schema(
+            ToolSchema(
                 tool.name,
                 _TAG.sub(_tag_as_call, tool.text.strip()),
                 (*names, *([BODY] if has_body or not own_tags else [])),
@@ -84,14 +84,14 @@ def messages_of(
     turns: Sequence[Turn],
     nonce: str,
     tools: Iterable[Tool],
-    blocks_of: Callable[[Turn], Blocks | None],
+    blocks_of: Callable[[Turn], ReplyBlocks | None],
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
     """Like `to_messages`, but includes the stored blocks of each reply, and the call that each observation answers. A
     reply whose calls were not all performed is sent as text."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     loose = EDIT in by_name and by_name[EDIT].loose
-    blocks: dict[int, Blocks] = {}
+    blocks: dict[int, ReplyBlocks] = {}
     answers: dict[int, str] = {}
     for number, turn in enumerate(turns):
         native = blocks_of(turn) if turn.role == "assistant" else None
@@ -101,10 +101,10 @@ def messages_of(
             lambda pair: pair[1].role != "assistant", enumerate(turns[number + 1 :], number + 1)
         )
         performed = [at for at, seen in following if seen.role == "observation" and "extra" not in seen.meta]
-        calls = [(call, parse(tag, by_name).actions) for call, tag in native.calls]
+        calls = [(call, parse_reply(tag, by_name).actions) for call, tag in native.calls]
         results: dict[int, str] = {}  # the calls that the observations answer; others answer tags
         for at, action in zip(
-            performed, parse(turn.text, by_name, nonce=nonce, loose=loose).actions, strict=False
+            performed, parse_reply(turn.text, by_name, nonce=nonce, loose=loose).actions, strict=False
         ):
             if call := next((call for call, requested in calls if requested == (action,)), ""):
                 results[at] = call
@@ -132,4 +132,4 @@ def _call_as_tag(name: str, arguments: Mapping[str, Any]) -> str:
             args[key] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     body = args.pop(BODY, "")
     valid = {key: text for key, text in args.items() if re.fullmatch(r"(?!id$)[A-Za-z_][\w-]*", key)}
-    return render(Action(name, valid, body))
+    return render_action(Action(name, valid, body))

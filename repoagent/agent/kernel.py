@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from repoagent.agent.exec.process import Job, OutputFile
-from repoagent.agent.exec.render_output import drawn
+from repoagent.agent.exec.render_output import render_line
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -42,7 +42,7 @@ _INTERRUPT_AGAIN = 1.0  # an interrupt is lost if the code has not started
 _MERCY = 5.0  # seconds between the first interrupt and ending the kernel
 
 
-class Message(NamedTuple):
+class KernelMessage(NamedTuple):
     """A message from the kernel; only the types of these fields are checked. `public`: whether it came on the channel
     for output."""
 
@@ -73,7 +73,7 @@ class Cell:
     replied: float | None = None
     at_line_start: bool = field(default=True, init=False)
 
-    def handle(self, message: Message) -> None:
+    def handle(self, message: KernelMessage) -> None:
         content, kind = message.content, message.kind
         if kind == "stream":  # also of a thread that an earlier cell started
             self._write(_text(content, "text"))
@@ -189,7 +189,7 @@ class Kernel:
                 published = published or message.public
                 answered = answered or message.kind == "kernel_info_reply"
 
-    def _messages(self, seconds: float) -> Iterator[Message]:
+    def _messages(self, seconds: float) -> Iterator[KernelMessage]:
         """Messages that arrive within `seconds`, at most a few at once. Invalid and unsigned ones are skipped."""
         import zmq
 
@@ -205,7 +205,9 @@ class Kernel:
                 except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
                     continue
                 if isinstance(kind, str) and isinstance(parent, dict) and isinstance(content, dict):
-                    yield Message(kind, parent.get("msg_id"), content, channel is self.client.iopub_channel)
+                    yield KernelMessage(
+                        kind, parent.get("msg_id"), content, channel is self.client.iopub_channel
+                    )
 
     def execute(self, code: str, seconds: float, output: OutputFile) -> Cell:
         """Run `code` for at most `seconds`; then interrupt it, and end the kernel if that does not help."""
@@ -243,7 +245,7 @@ class Kernel:
         """How the kernel ended, and the end of its log."""
         self.command.wait(2.0)
         log = self.command.file.read_bytes()[-4 * _LOG_TAIL :].decode("utf-8", "replace")
-        shown = "\n".join(map(drawn, log.strip()[-_LOG_TAIL:].split("\n")))
+        shown = "\n".join(map(render_line, log.strip()[-_LOG_TAIL:].split("\n")))
         return f"{self.command.how()}." + (f"\n{fence(shown, 'log')}" if shown else "")
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import Parsed, advice, parse
+from repoagent.agent.parse_reply import Parsed, foreign_call_advice, parse_reply
 from repoagent.agent.state import (
     EDIT,
     ENDS,
@@ -22,8 +22,8 @@ from repoagent.agent.state import (
     State,
     Step,
     Tool,
-    repetition,
-    steps,
+    repetition_warning,
+    steps_of_run,
     succeeded,
 )
 from repoagent.dataclass import dataclass
@@ -37,8 +37,8 @@ GROUP = "repoagent.agents"
 
 
 class Agent(Protocol):
-    """The source of replies. Actions are text (see `actions.render`), so the conversation is the whole state of a run,
-    and any agent can continue it."""
+    """The source of replies. Actions are text (see `actions.render_action`), so the conversation is the whole state of
+    a run, and any agent can continue it."""
 
     def step(self, state: State) -> Turn:
         """The next reply, as a turn with the role "assistant", whose `meta` is saved. Makes at most one model call."""
@@ -123,7 +123,7 @@ class LoopEvent:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LoopOutcome:
     """The outcome of a run.
 
     text: the model's final message: what it did, why it rejected the task, its answer or its question.
@@ -146,7 +146,7 @@ BeforeEnd = Callable[[State], "Observation | None"]
 BeforeTurn = Callable[[State], State]
 
 
-def run(
+def run_loop(
     agent: Agent,
     tools: Iterable[Tool],
     state: State,
@@ -155,7 +155,7 @@ def run(
     before_answer: BeforeEnd = lambda state: None,
     before_turn: BeforeTurn = lambda state: state,
     on_event: Callable[[LoopEvent], None] = lambda event: None,
-) -> Outcome:
+) -> LoopOutcome:
     """Continue from `state` until the task is finished, rejected or answered.
 
     If the conversation ends with a reply, its actions are performed before a new reply is requested. `before_finish` is
@@ -175,18 +175,20 @@ def run(
     thought = current.parse(current.step).thought
     messages = tuple(
         action.body.strip()
-        for step in steps(current.state.turns)
+        for step in steps_of_run(current.state.turns)
         for action, result in zip(current.parse(step).actions, step.performed, strict=False)
         if action.kind == result.meta.get("kind") == "message" and action.body.strip()
     )
     words = thought if thought != text else ""
-    return Outcome(kind, text, current.state, *account(by_name.values(), current.state), words, messages)
+    return LoopOutcome(
+        kind, text, current.state, *message_and_notes(by_name.values(), current.state), words, messages
+    )
 
 
-def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
+def message_and_notes(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
     """The last commit message ("" for none) and all notes in the replies of the current run."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
-    replies = [_read(step.reply.text, by_name, state) for step in steps(state.turns)]
+    replies = [_read(step.reply.text, by_name, state) for step in steps_of_run(state.turns)]
     messages = [reply.commit_message for reply in replies if reply.commit_message]
     notes = dict.fromkeys(note for reply in replies for note in reply.notes)
     return messages[-1] if messages else "", tuple(notes)
@@ -196,7 +198,7 @@ def replay(tools: Iterable[Tool], state: State) -> None:
     """Repeat the actions in `state` with `Tool.replay`, to continue a conversation in a new process. If an action that
     succeeded before fails now, raises its error, or Refused if it has none."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
-    for step in steps(state.turns):
+    for step in steps_of_run(state.turns):
         actions = _read(step.reply.text, by_name, state).actions
         for action, result in zip(actions, step.performed, strict=False):
             if by_name[action.kind].replay and result.meta.get("kind") == action.kind and succeeded(result):
@@ -230,16 +232,16 @@ class _Run:
     @property
     def step(self) -> Step:
         """The last reply and its observations."""
-        return steps(self.state.turns)[-1]
+        return steps_of_run(self.state.turns)[-1]
 
     @property
     def previous(self) -> list[Turn]:
         """The observations of the step before the last."""
-        return [turn for step in steps(self.state.turns)[-2:-1] for turn in step.observations]
+        return [turn for step in steps_of_run(self.state.turns)[-2:-1] for turn in step.observations]
 
     def turn(self) -> tuple[End, str] | None:
         """Perform the pending reply, or request a new one and perform it. Returns the end of the run, or None."""
-        if not steps(self.state.turns) or self.is_done():
+        if not steps_of_run(self.state.turns) or self.is_done():
             self.ask()
         step, reply, end = self.step, self.parse(self.step), None
         if reply.problem:
@@ -252,7 +254,9 @@ class _Run:
             end = self.perform(reply)
         if end is not None:
             return end
-        if warning := repetition(steps(self.state.turns), lambda step: self.parse(step).actions):
+        if warning := repetition_warning(
+            steps_of_run(self.state.turns), lambda step: self.parse(step).actions
+        ):
             if any(turn.meta.get("extra") == REPEATED for turn in self.previous):
                 stuck = "the model is stuck in a loop; rephrase the request, or choose another model"
                 raise self.failure or ModelError(stuck)
@@ -319,7 +323,11 @@ class _Run:
             return ""
         was_corrected = any(turn.meta.get("reasons") == FOREIGN for turn in self.previous)
         loose = EDIT in self.tools and self.tools[EDIT].loose
-        return "" if not reply.foreign and (was_corrected or loose) else advice(reply.foreign, self.tools)
+        return (
+            ""
+            if not reply.foreign and (was_corrected or loose)
+            else foreign_call_advice(reply.foreign, self.tools)
+        )
 
     def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:
         error = ModelError(
@@ -360,7 +368,7 @@ class _Run:
         """The number of observations of this kind that have failed since the last success, whatever came in between. A
         correction counts only if the next reply was malformed, too."""
         count = 0
-        for step in reversed(steps(self.state.turns)):
+        for step in reversed(steps_of_run(self.state.turns)):
             results = [turn for turn in step.observations if turn.meta.get("kind") == kind]
             if any(map(succeeded, results)) or (kind == "correction" and not results):
                 break
@@ -370,7 +378,7 @@ class _Run:
 
 def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool = False) -> Parsed:
     loose = EDIT in tools and tools[EDIT].loose
-    return parse(reply, tools, nonce=state.nonce, was_cut=was_cut, loose=loose)
+    return parse_reply(reply, tools, nonce=state.nonce, was_cut=was_cut, loose=loose)
 
 
 def _ends(reply: Parsed, step: Step) -> bool:

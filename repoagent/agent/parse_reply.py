@@ -13,7 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing
+from repoagent.agent.actions import (
+    NAME,
+    OPEN,
+    Action,
+    closing_tag_pattern,
+    parse_arguments,
+    quotes_are_closed,
+)
 from repoagent.agent.state import EDIT, ENDS, Tool
 from repoagent.dataclass import dataclass
 
@@ -53,7 +60,7 @@ class Piece:
     problem: str = ""
 
 
-def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> Iterator[Piece]:
+def reply_pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> Iterator[Piece]:
     """The pieces of `reply` in order; the last may be an "imitation" of another speaker, which extends to the end.
 
     `known` are the names of the tags with a meaning; other tags are prose, and so are all tags after a bad one. `loose`
@@ -114,7 +121,7 @@ def _tag(reply: str, at: int, name: str, line: str) -> Piece:
     opened = OPEN.match(reply, at)
     if opened is None:
         return bad(f'the tag <{name} is malformed: write arguments as key="value", and end it with > or />.')
-    args = arguments(opened[2])
+    args = parse_arguments(opened[2])
     if args is None:
         return bad(f"the tag <{name}> has the same argument twice.")
     mark = args.pop("id", None)
@@ -122,7 +129,7 @@ def _tag(reply: str, at: int, name: str, line: str) -> Piece:
     if opened[3]:
         mark = ""
     else:
-        close = closing(name, mark)
+        close = closing_tag_pattern(name, mark)
         closed = close.search(reply, opened.end())
         written = f"</{name}>" if mark is None else f'</{name} id="{mark}">'
         if closed is None:
@@ -132,7 +139,7 @@ def _tag(reply: str, at: int, name: str, line: str) -> Piece:
         end, body, rest = closed.end(), reply[opened.end() : closed.start()], reply[closed.end() :]
         if mark is None:
             # the first closing tag may be part of the body: after an opening one, or inside its code
-            in_code = not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest)
+            in_code = not quotes_are_closed(body) and re.search(rf"</?{name}(?![\w-])", rest)
             if in_code or re.search(rf"<{name}(?![\w-])", body):
                 return bad(own_closing_tag(name))
         elif (second := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: second.start()]):
@@ -191,7 +198,7 @@ _NAMED = re.compile(r"\bname(?:=|\"\s*:)\s*[\"'](?:functions\.)?([^\"'\n]+)")
 _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 
-def foreign(parts: Sequence[Piece]) -> str | None:
+def foreign_call(parts: Sequence[Piece]) -> str | None:
     """The name of the tool that a reply without actions calls in another program's format.
 
     Such a call is a tag with the name of a tool, `<tool_call>` or `<invoke>`. Returns "" for a shell block at the end
@@ -209,7 +216,7 @@ def foreign(parts: Sequence[Piece]) -> str | None:
     return "" if opening.strip(" \t\r`~").lower() in _SHELLS and body.strip(" \n`~") else None
 
 
-def advice(name: str, tools: Mapping[str, Tool]) -> str:
+def foreign_call_advice(name: str, tools: Mapping[str, Tool]) -> str:
     """Advice to the model on how to write a call that it wrote in another program's format. `name` is the tool; "" for
     a shell block."""
     tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
@@ -237,7 +244,7 @@ class Parsed:
     problem: why nothing in the reply may be performed, worded for the model; None if there is no problem.
     commit_message: the content of the last `commit` tag.
     notes: the contents of all `note` tags.
-    foreign: the tool called in another program's format, as returned by `foreign`; None if the reply has an action.
+    foreign: the tool called in another program's format, as `foreign_call` returns it; None if the reply has an action.
     """
 
     reply: str
@@ -255,7 +262,7 @@ class Parsed:
         return any(action.kind != "think" for action in self.actions)
 
 
-def parse(
+def parse_reply(
     reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False, loose: bool = False
 ) -> Parsed:
     """Parse `reply`. Never raises an exception.
@@ -270,7 +277,7 @@ def parse(
 
 @lru_cache(maxsize=512)  # all replies of a run are parsed again after each step
 def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose: bool) -> Parsed:
-    parts = list(pieces(reply, DATA | tools, nonce, loose=loose))
+    parts = list(reply_pieces(reply, DATA | tools, nonce, loose=loose))
     dropped = parts.pop().text if parts and parts[-1].kind == "imitation" else ""
     doubtful = _cut_short(parts, dropped)
     if doubtful:  # keep the whole reply, so that it is also doubtful when it is parsed again
@@ -296,7 +303,7 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
         dropped=dropped,
         commit_message=next((tag.body.strip() for tag in reversed(tags) if tag.kind == "commit"), ""),
         notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
-        foreign=None if problem or asks else foreign(parts),
+        foreign=None if problem or asks else foreign_call(parts),
     )
 
 

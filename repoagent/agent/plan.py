@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import parse
+from repoagent.agent.parse_reply import parse_reply
 from repoagent.agent.state import Needs, Step, Tool, check_arguments, extra_turn
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused, RepoagentError, UsageError
@@ -143,7 +143,7 @@ class Plan:
         return tuple(task for task in self.tasks if task.state not in {"done", "dropped"})
 
 
-def numbered(plan: Plan) -> Plan:
+def with_ids(plan: Plan) -> Plan:
     """Add ids to the lines that have none, so that ids stay the same when lines are moved."""
     lines = list(plan.lines)
     for item in plan.items:
@@ -172,7 +172,7 @@ def _with_note(plan: Plan, item: _Item, text: str) -> Plan:
     return _insert(plan, item.end, [f"{item.inner}{line}".rstrip() for line in note.split("\n")])
 
 
-def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
+def change_plan(plan: Plan, action: Action) -> tuple[Plan, str]:
     """The plan after `action`, and a sentence on what was done ("" if the action only shows the plan). A pure function,
     so that replaying the actions rebuilds the plan. Raises UsageError if the action is invalid."""
     check_arguments(action, ("add", "n", "state", "title"))
@@ -185,7 +185,7 @@ def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
             hint = '(id= only marks where a body ends), or use add="Title" for a new one.'
             raise UsageError(f'name the task with n="2" {hint}')
         return plan, ""
-    plan = numbered(plan)
+    plan = with_ids(plan)
     item = next((item for item in plan.items if item.task.id == id), None)
     if id and item is None:
         known = ", ".join(task.id for task in plan.tasks[:40])
@@ -222,7 +222,7 @@ def task_tool(file: Path) -> Tool:
 
         def change(plan: Plan) -> Plan:
             nonlocal sentence
-            new, sentence = performed(plan, action)
+            new, sentence = change_plan(plan, action)
             return new
 
         try:
@@ -232,7 +232,7 @@ def task_tool(file: Path) -> Tool:
                 raise
             return Observation("task", str(error), ok=False, blocks=False)
         tasks = [{"id": task.id, "title": task.title, "state": task.state} for task in plan.tasks]
-        once = fence(short(plan), "plan") if sentence and plan.tasks else ""
+        once = fence(shorten_plan(plan), "plan") if sentence and plan.tasks else ""
         return Observation("task", sentence or _whole(plan), data={"tasks": tasks}, once=once)
 
     def needs(action: Action) -> Needs:
@@ -249,7 +249,7 @@ def _whole(plan: Plan) -> str:
     return fence(printable(plan.text), "plan") if plan.tasks else "The plan is empty."
 
 
-def short(plan: Plan, most: int = _SHOWN) -> str:
+def shorten_plan(plan: Plan, most: int = _SHOWN) -> str:
     """The tasks, one per line and without their notes; if there are many, only open ones, and the number of the
     others."""
     shown = list(plan.tasks if len(plan.tasks) <= most else plan.open[:most])
@@ -271,19 +271,19 @@ def read_plan(file: Path) -> Plan:
     return _decoded(file, _bytes(file))
 
 
-def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
+def update_plan(file: Path, change: Callable[[Plan], Plan] = with_ids) -> Plan:
     """Apply `change` to the plan in `file`, add missing ids, save and return it.
 
     A concurrent edit by the user is not overwritten: `change` is applied to the new text. Raises what `read_plan` and
     `change` raise (without writing), and Busy if the file is locked or keeps changing.
     """
-    from repoagent.storage.locks import locked
+    from repoagent.storage.locks import hold_lock
 
-    with locked(file.with_name(f"{file.name}.lock"), label="the plan"):
+    with hold_lock(file.with_name(f"{file.name}.lock"), label="the plan"):
         for _ in range(_TRIES):
             before = _bytes(file)
             plan = _decoded(file, before)
-            new = numbered(change(plan))
+            new = with_ids(change(plan))
             if new == plan or _replaced(file, before, new.text.encode()):
                 return new
     raise Busy(f"another program keeps changing {file}; try again")
@@ -345,11 +345,11 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
         after = takewhile(
             lambda seen: seen.role == "observation" and "plan" not in seen.meta, turns[number + 1 :]
         )
-        actions = parse(turn.text, names, nonce=nonce, was_cut="dropped" in turn.meta).actions
+        actions = parse_reply(turn.text, names, nonce=nonce, was_cut="dropped" in turn.meta).actions
         for action, result in zip(actions, Step(turn, tuple(after)).performed, strict=False):
             if action.kind == "task" and result.meta.get("ok") != "no":
                 with suppress(UsageError):  # an edit of the user that was not yet in the conversation
-                    plan = numbered(performed(plan, action)[0])
+                    plan = with_ids(change_plan(plan, action)[0])
     return plan
 
 
@@ -382,6 +382,6 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
         shown.append(f"({len(lines) - _NEWS_LINES} more; <task/> shows the plan)")
     changes = printable("\n".join(shown or ["(only the order)"]))
     text = f"The user edited the plan:\n{fence(changes, 'changes')}\n"
-    text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else _whole(plan)
+    text += f"The plan is now:\n{fence(shorten_plan(plan), 'plan')}" if plan.tasks else _whole(plan)
     turn = extra_turn("observation", text, NEWS)
     return replace(turn, meta={**turn.meta, "plan": plan.text})

@@ -13,10 +13,10 @@ from pathlib import Path
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.exec.process import OutputFile
-from repoagent.agent.exec.render_output import show
+from repoagent.agent.exec.render_output import show_output
 from repoagent.agent.exec.tools import NOTICEABLE, CommandRunner
 from repoagent.agent.kernel import Kernel, withheld_inodes
-from repoagent.agent.state import Tool, check_arguments, failing, switched_on
+from repoagent.agent.state import Tool, check_arguments, report_usage_errors, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -56,7 +56,7 @@ class KernelSession:
             kernel.close()
 
     def tool(self) -> Tool:
-        return Tool("python", _TEXT, failing("python", self._perform))
+        return Tool("python", _TEXT, report_usage_errors("python", self._perform))
 
     def _ready(self) -> tuple[Kernel, str]:
         """The kernel, and a note if it is a new one. Raises UsageError if it cannot be started."""
@@ -117,7 +117,7 @@ class KernelSession:
                 runner.audit({**event, "how": "interrupted"})
                 raise
         runner.audit({**event, "how": cell.ending, "seconds": round(cell.seconds, 3)})
-        shown, _ = show(file, runner.shown_as(file), runner.budget)
+        shown, _ = show_output(file, runner.shown_as(file), runner.budget)
 
         if cell.ending == "done":
             status = "done" if shown else "done, no output"
@@ -145,7 +145,7 @@ class KernelSession:
         return Observation("python", text, ok=cell.ending == "done", blocks=False, data=data)
 
 
-def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | None:
+def find_interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | None:
     """The path of the Python interpreter for kernels; None if the `python` extra is not installed.
 
     The first environment with ipykernel: the active one (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work

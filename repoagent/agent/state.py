@@ -14,7 +14,7 @@ from typing import Literal
 from repoagent.agent.actions import Action, Observation
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.llm.conversation import Turn, append, read
+from repoagent.llm.conversation import Turn, append_turns, read_conversation
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class State:
         """Append `turn`. Raises what writing the file raises (Busy, Refused)."""
         if self.file is None:
             return replace(self, turns=(*self.turns, turn))
-        append(self.file, turn, before=self.turns)  # writes all turns if the file was removed
-        if not self.turns and (conversation := read(self.file)):
+        append_turns(self.file, turn, before=self.turns)  # writes all turns if the file was removed
+        if not self.turns and (conversation := read_conversation(self.file)):
             return replace(self, turns=(turn,), nonce=conversation.nonce)
         return replace(self, turns=(*self.turns, turn))
 
@@ -55,7 +55,7 @@ def open_state(file: Path) -> State:
     Raises BrokenConversation if the file is malformed, NewerConversation if its format is newer, Refused if it cannot
     be read.
     """
-    conversation = read(file)
+    conversation = read_conversation(file)
     return State(conversation.turns, conversation.nonce, file) if conversation else State(file=file)
 
 
@@ -81,7 +81,7 @@ class Step:
         return tuple(turn for turn in self.observations if "extra" not in turn.meta)
 
 
-def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
+def steps_of_run(turns: Iterable[Turn]) -> tuple[Step, ...]:
     """The steps of the current run: those after the user's last message."""
     pairs: list[tuple[Turn, list[Turn]]] = []
     for turn in turns:
@@ -142,7 +142,7 @@ def switched_on(action: Action, argument: str) -> bool:
     return action.args.get(argument, "no").strip().lower() in {"yes", "true", "1", "on"}
 
 
-def failing(
+def report_usage_errors(
     kind: str, perform: Callable[[Action], Observation], *, prefix: str = "", blocks: bool = True
 ) -> Callable[[Action], Observation]:
     """Wrap `perform` so that it returns a failed observation instead of raising UsageError."""
@@ -194,7 +194,7 @@ _NOISE = (  # compiled by `re` at their first use: most edits are over before
 )
 
 
-def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> str:
+def repetition_warning(history: Sequence[Step], actions: Callable[[Step], Sequence[Action]]) -> str:
     """The warning for a model whose last step shows that it is stuck in a loop; "" if it does not. `actions` parses a
     reply.
 

@@ -137,7 +137,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True)
-class Net:
+class Network:
     """Access to the network.
 
     may: returns whether connecting to an address is allowed.
@@ -154,7 +154,7 @@ class Net:
 
 
 @dataclass(frozen=True)
-class Page:
+class WebPage:
     """A response.
 
     kind: the content type in lower case, without parameters; "" if unknown.
@@ -177,7 +177,7 @@ class Page:
         return 200 <= self.status < 300
 
 
-def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
+def fetch(url: Url, net: Network, moved: Callable[[Url, Url], None]) -> WebPage:
     """Fetch the page at `url`, following redirects. Raises UsageError for every failure; a status such as 404 is not a
     failure.
 
@@ -209,9 +209,9 @@ def not_public(url: Url, address: str) -> UsageError:
     return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
 
 
-def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+def _request(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
     """The response at `url`, and the target of its redirect or "". Raises UsageError."""
-    results: list[tuple[Page, str] | Exception] = []
+    results: list[tuple[WebPage, str] | Exception] = []
 
     def exchange() -> None:
         try:
@@ -241,7 +241,7 @@ def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
     raise UsageError(failure) from result
 
 
-def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+def _exchange(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
     """Request `url` from the first of its addresses that answers."""
     host = url.host.strip("[]")
     addresses = list(net.resolve(url.host, url.port))
@@ -273,7 +273,7 @@ def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
                 )
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 charset = (response.charset_encoding or "").lower()
-                return Page(url, response.status_code, kind, charset, data, cut, broken), location
+                return WebPage(url, response.status_code, kind, charset, data, cut, broken), location
     raise AssertionError("there is an address")
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.errors import UsageError
 from repoagent.git.transaction.results import Options
-from repoagent.git.worktree import WorkTree, layout, open_worktree, relative
+from repoagent.git.worktree import WorkTree, layout_of, open_worktree, relative_path
 from repoagent.storage.layout import send_to
 from repoagent.tasks.runs.directory import new_name, open_run_directory
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from repoagent.review.read_diff import How
     from repoagent.syntax.outline import Outline
     from repoagent.tasks.run_context import RunOutcome
-    from repoagent.uses.symbols import Answer
+    from repoagent.uses.symbols import UsesAnswer
 
 StrPath = str | os.PathLike[str]
 Files = StrPath | Sequence[StrPath]
@@ -114,16 +114,18 @@ class Repository:
         answer = neighborhood(self._worktree, self._paths(files), at, limit=limit, min_score=min_score)
         return neighbors_result(answer)
 
-    def uses(self, what: StrPath, *, limit: int = 20) -> Answer:
+    def uses(self, what: StrPath, *, limit: int = 20) -> UsesAnswer:
         """The uses of a symbol: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, which means all symbols that
         it defines and other files use. Returns at most `limit` files per symbol, and at most `limit` symbols per file.
         Matches by name; omits withheld files. Raises UsageError for an unknown symbol or file, Refused for a file that
         may not be read."""
-        from repoagent.edit.guards.off_limits import gate
-        from repoagent.uses.report import answer
+        from repoagent.edit.guards.off_limits import off_limits_gate
+        from repoagent.uses.report import answer_uses
 
-        withheld = gate(self.top, ())
-        return answer(self._worktree, os.fspath(what), withheld, limit=_at_least_1(limit), path_of=self._path)
+        withheld = off_limits_gate(self.top, ())
+        return answer_uses(
+            self._worktree, os.fspath(what), withheld, limit=_at_least_1(limit), path_of=self._path
+        )
 
     def history(self, file: StrPath, *, revision: str | Revision = "HEAD", limit: int = 20) -> HistoryReport:
         """The authors of a file or folder, and what each of its last `limit` commits did to it, newest first, with
@@ -135,7 +137,7 @@ class Repository:
 
         at, limit = _revision(revision), _at_least_1(limit)
         history = read_history(self._worktree, self._path(file), revision=at, limit=limit)
-        paths = layout(self._worktree)
+        paths = layout_of(self._worktree)
         if not paths.summaries.is_dir():
             return history
         from repoagent.history.commit_summaries import add_summaries, read_summaries
@@ -173,7 +175,7 @@ class Repository:
         edited segments.
         """
         from repoagent.api.results import Split
-        from repoagent.split.folder_writer import create
+        from repoagent.split.folder_writer import create_split
         from repoagent.split.pack import TARGET_BYTES
         from repoagent.split.source import SourceText, SplitOptions, check_options, check_text, new_index
 
@@ -182,7 +184,7 @@ class Repository:
         source, data = self.read(file)
         text = SourceText(source.path, data, self._worktree)
         check_text(text, options)
-        index = create(text, options) if write else new_index(text, options, Path())
+        index = create_split(text, options) if write else new_index(text, options, Path())
         folder = index.folder if write else None
         return Split(source.path, source.blob, index.language, len(data), index.segments, folder, data)
 
@@ -194,13 +196,13 @@ class Repository:
 
         Raises UsageError for a query without words, Busy while another process builds the index.
         """
-        from repoagent.memory.search.search import Search, answer, parse
+        from repoagent.memory.search.search import SearchOptions, answer_query, parse_query
 
-        if not parse(query).words:
+        if not parse_query(query).words:
             raise UsageError(f"the query {query!r} has no words to search for")
         paths = self._paths(files)
-        search = Search(limit=_at_least_1(limit), kinds=kinds, files=[] if "." in paths else paths)
-        return answer(layout(self._worktree), query, search, warn=self._warn)
+        search = SearchOptions(limit=_at_least_1(limit), kinds=kinds, files=[] if "." in paths else paths)
+        return answer_query(layout_of(self._worktree), query, search, warn=self._warn)
 
     def review(
         self,
@@ -249,7 +251,7 @@ class Repository:
         value = _revision(range) or base or commit
         selector = ChangeSelector(chosen[0] if chosen else "staged", value, pathspecs, self.top, patch)
         _, head = open_at_head(self.top)
-        paths = layout(self._worktree)
+        paths = layout_of(self._worktree)
         change, unseen = read_change(self._worktree, head, selector)
         merged = settings_before(change, self._worktree, paths, merged)
         asks, later = model is not None, list[str]()
@@ -427,7 +429,7 @@ class Repository:
             raise UsageError("empty prompt: describe the task")
         request = RunRequest(
             prompt.strip(),
-            new_name("run") if name is None else open_run_directory(layout(self._worktree), name).name,
+            new_name("run") if name is None else open_run_directory(layout_of(self._worktree), name).name,
             mode=mode,
             plan_only=plan_only,
             check=check,
@@ -469,13 +471,13 @@ class Repository:
         return redo(self._worktree, edit_id)
 
     def _settle(self) -> None:
-        from repoagent.edit.unfinished import settle
+        from repoagent.edit.unfinished import settle_unfinished
 
-        settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), self._warn)
+        settle_unfinished(self._worktree, lambda sentence: log.info("recovered: %s", sentence), self._warn)
 
     def _path(self, path: StrPath) -> str:
         """A path, absolute or relative to the top, relative to the top."""
-        return relative(self._worktree, os.fspath(path), self.top)
+        return relative_path(self._worktree, os.fspath(path), self.top)
 
     def read(self, file: StrPath) -> tuple[Source, bytes]:
         """Read a file; return its source and its bytes. Raises UsageError if it is missing, and what
@@ -504,7 +506,7 @@ class Repository:
             find_or_refuse(key)
             if isinstance(value, str) and "\0" in value:
                 raise UsageError(f"{key} cannot contain a NUL character: {value!r}")
-        return load(layout(self._worktree), cwd=self.top, flags=overrides)
+        return load_settings(layout_of(self._worktree), cwd=self.top, flags=overrides)
 
 
 def _find_worktree(start: Path) -> WorkTree:

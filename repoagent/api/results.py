@@ -139,14 +139,14 @@ class Neighbors:
 
 def neighbors_result(answer: Neighborhood) -> Neighbors:
     """The answer of the history index as plain values."""
-    from repoagent.history.render import is_weak, rate
+    from repoagent.history.render import is_weak, together_rate
 
     rows = []
     for row in answer.rows:
         rows.append(
             Neighbor(
                 os.fsdecode(row.path), round(row.score, 4), row.together, row.commits,
-                rate(row.together, row.commits),
+                together_rate(row.together, row.commits),
                 None if row.last is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.last)),
                 tuple(row.reasons), is_weak(row), tuple(answer.ids[number] for number in row.evidence),
             )

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         program, *arguments = sys.argv if argv is None else argv
         code = run(cli, program, arguments)
     except Ended as ended:
-        die(ended.number)
+        die_of_signal(ended.number)
         code = int(Exit.INTERRUPTED)
     except KeyboardInterrupt:  # during the imports, or a second ^C while `run` reported the first
         code = int(Exit.INTERRUPTED)
@@ -63,7 +63,7 @@ def listen() -> None:
             signal.signal(number, end)
 
 
-def die(number: int) -> None:
+def die_of_signal(number: int) -> None:
     """Die of the signal as if it had not been handled, so that the parent process sees which signal it was."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -1,6 +1,6 @@
 """The table of all commands, and their group. A command's module is imported only when the command runs.
 
-`settle` is the first step of every command that writes: it recovers what a killed run left behind.
+`settle_interrupted_edits` is the first step of every command that writes: it recovers what a killed run left behind.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def cli(ctx: click.Context, /) -> object:
     return None
 
 
-def settle(worktree: WorkTree, terminal: Terminal) -> None:
+def settle_interrupted_edits(worktree: WorkTree, terminal: Terminal) -> None:
     """Complete or roll back interrupted edits from the journal, and print a note about each."""
-    from repoagent.edit.unfinished import settle as settle_all
+    from repoagent.edit.unfinished import settle_unfinished as settle_all
 
     settle_all(worktree, lambda sentence: terminal.note(f"recovered: {sentence}"), terminal.warn)

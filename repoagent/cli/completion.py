@@ -39,7 +39,7 @@ def command(ctx: click.Context, shell: str) -> None:
     It completes commands, options, files, revisions, models, runs and configuration keys, and does not use the network.
     """
     program = ctx.find_root()
-    answer(program.command, "repoagent", f"{shell}_source")
+    answer_shell(program.command, "repoagent", f"{shell}_source")
 
 
 # The values of parameters
@@ -71,16 +71,16 @@ _REFS = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote 
 
 def models(incomplete: str) -> Candidates:
     """Aliases, configured and known models, and prefixes such as `command:`."""
-    from repoagent.config.layers import load
-    from repoagent.llm.catalog import names
+    from repoagent.config.layers import load_settings
+    from repoagent.llm.catalog import model_names
     from repoagent.llm.registry import PROVIDERS
 
-    candidates = names()
+    candidates = model_names()
     candidates |= {
         f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary
     }
     try:
-        settings = load(None)  # also finding the repository's configuration would take twice as long
+        settings = load_settings(None)  # also finding the repository's configuration would take twice as long
         candidates |= dict.fromkeys(settings.family("models"), "configured")
         candidates |= settings.names("alias")
     except RepoagentError:  # a broken configuration has no aliases
@@ -97,7 +97,7 @@ def keys(incomplete: str) -> Candidates:
 
 def runs(incomplete: str) -> Candidates:
     """The runs, newest first, by their names or the last parts of their names."""
-    from repoagent.tasks.runs.list import runs as all_runs
+    from repoagent.tasks.runs.list import list_runs as all_runs
 
     layout = find_layout()
     recent = [] if layout is None else all_runs(layout, warn=None)
@@ -161,7 +161,7 @@ def finder_of(param: click.Parameter) -> Find | str | None:
     return next((PARAMETERS[word] for word in (*words, name.rstrip("S")) if word in PARAMETERS), default)
 
 
-def answer(cli: click.Command, name: str, instruction: str) -> int:
+def answer_shell(cli: click.Command, name: str, instruction: str) -> int:
     """Do what the shell asks, and return the exit code, which is 1 for an unknown instruction.
 
     `bash_source` prints the script for bash, `bash_complete` the candidates for the line in COMP_WORDS. If an error

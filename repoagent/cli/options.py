@@ -1,5 +1,5 @@
-"""Options that several commands share, and `Command`, which lists options in groups. `words_in` reads the files that
-such options name."""
+"""Options that several commands share, and `GroupedCommand`, which lists options in groups. `read_words` reads the
+files that such options name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = 15  # a command with more options than this shows the first group only, a
 _ALL = f"{__name__}.all"  # the key in ctx.meta: show all groups
 
 
-class Command(click.Command):
+class GroupedCommand(click.Command):
     """A command whose help lists the options in groups.
 
     option_groups: the parameters under each heading, the most useful first.
@@ -114,7 +114,7 @@ def show_all_options(ctx: click.Context) -> None:
     ctx.meta[_ALL] = True
 
 
-def words_in(file: Path, noun: str) -> str:
+def read_words(file: Path, noun: str) -> str:
     """Read the text of `file`; "-" is standard input. Raises UsageError, which calls the text `noun`, if the file is
     unreadable or not UTF-8."""
     try:
@@ -174,7 +174,7 @@ show_prompt_option = click.option(
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+def combine_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator; the help lists them in this order."""
 
     def add(function: F) -> F:
@@ -211,7 +211,7 @@ no_verify_option = click.option("--no-verify", is_flag=True, help="Skip the pre-
 include_dirty_option = click.option(
     "--include-dirty", is_flag=True, help="Also commit your other changes to these files."
 )
-asking = together(  # for confirmation and writing
+asking = combine_options(  # for confirmation and writing
     click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
     click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
     click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
@@ -223,7 +223,7 @@ check_unconfined_option = click.option(
     "--check-unconfined", is_flag=True, default=None,
     help="Run the check outside the sandbox, even before you have seen the change.",
 )  # fmt: skip
-committing = together(  # the options of git commit
+committing = combine_options(  # the options of git commit
     click.option("--branch", metavar="NAME", help="Create branch NAME at HEAD and commit there."),
     click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor."),
     click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
@@ -236,7 +236,7 @@ committing = together(  # the options of git commit
 )
 
 
-class Committing(Command):
+class Committing(GroupedCommand):
     """A command with the options of `committing`. As in git, the key for `-S` must be attached to it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -296,7 +296,7 @@ def refuse_conflicts(options: SimpleNamespace, *tables: Mapping[str, Sequence[st
         for option, others in conflicts.items():
             for other in others:
                 if is_given(options, option) and is_given(options, other):
-                    raise UsageError(f"{flag(option)} and {flag(other)} cannot be combined")
+                    raise UsageError(f"{option_flag(option)} and {option_flag(other)} cannot be combined")
 
 
 def is_given(options: SimpleNamespace, option: str) -> bool:
@@ -304,6 +304,6 @@ def is_given(options: SimpleNamespace, option: str) -> bool:
     return getattr(options, option, None) not in (None, False, ())
 
 
-def flag(option: str) -> str:
+def option_flag(option: str) -> str:
     """The option for a parameter, as spelled on the command line."""
     return "--" + FLAGS.get(option, option).replace("_", "-")

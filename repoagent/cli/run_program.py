@@ -55,9 +55,9 @@ def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
 def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
         if instruction := os.environ.get(COMPLETE):
-            from repoagent.cli.completion import answer
+            from repoagent.cli.completion import answer_shell
 
-            return answer(cli, name, instruction)
+            return answer_shell(cli, name, instruction)
         try:
             with cli.make_context(name, [*arguments]) as ctx:
                 code = cli.invoke(ctx)
@@ -102,14 +102,14 @@ def _open_standard_streams() -> None:
 
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     """Print the message for `error` and return its exit code."""
-    from repoagent.cli.ui.terminal import Terminal, to_nowhere
-    from repoagent.display_text import clean, fold, paint, redact
+    from repoagent.cli.ui.terminal import Terminal, discard_output
+    from repoagent.display_text import paint, redact, sanitize, wrap_line
 
     if isinstance(error, BrokenPipeError) and _output_closed():
         return BROKEN_PIPE
     code, sentence = _meaning(error, arguments)
     verbose = _has_flag(arguments, "-v", "--verbose")
-    line = f"repoagent: {clean(sentence)}\n"
+    line = f"repoagent: {sanitize(sentence)}\n"
     try:
         if _has_flag(arguments, "--json"):
             import json
@@ -123,27 +123,27 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
         else:
             terminal = Terminal.open()
             if isinstance(error, CheckFailed) and error.printed.strip() and not error.shown:
-                lines = clean(error.printed.strip("\n")).split("\n")
+                lines = sanitize(error.printed.strip("\n")).split("\n")
                 if terminal.error_tty and not verbose:
                     lines = lines[-MOST_LINES:]
                 text = "\n".join(lines)
                 sys.stderr.write(f"{paint(text, 'dim') if terminal.color_err else text}\n")
-            sys.stderr.write(fold(line, terminal.width) if terminal.error_tty else line)
+            sys.stderr.write(wrap_line(line, terminal.width) if terminal.error_tty else line)
             if verbose:
                 import traceback
 
                 # the message of a server or a library may contain the key
-                sys.stderr.write(clean(redact("".join(traceback.format_exception(error)), os.environ)))
+                sys.stderr.write(sanitize(redact("".join(traceback.format_exception(error)), os.environ)))
         sys.stdout.flush()
     except BrokenPipeError:
         _output_closed()
     except OSError:  # a full disk: try the other stream
-        to_nowhere(sys.stdout)
+        discard_output(sys.stdout)
         try:
             sys.stderr.write(line)
             sys.stderr.flush()
         except OSError:
-            to_nowhere(sys.stderr)
+            discard_output(sys.stderr)
     return int(code)
 
 
@@ -186,7 +186,7 @@ def _in_one_line(error: click.ClickException) -> str:
 def _output_closed() -> bool:
     """Whether the reader of our output has closed its pipe; if so, discard later output. Otherwise a BrokenPipeError
     comes from a child process."""
-    from repoagent.cli.ui.terminal import to_nowhere
+    from repoagent.cli.ui.terminal import discard_output
 
     poll = select.poll()
     for descriptor in (1, 2):
@@ -194,7 +194,7 @@ def _output_closed() -> bool:
     broken = {descriptor for descriptor, event in poll.poll(0) if event & (select.POLLERR | select.POLLHUP)}
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         if descriptor in broken:
-            to_nowhere(stream)
+            discard_output(stream)
     return bool(broken)
 
 

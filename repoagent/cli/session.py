@@ -51,9 +51,9 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
     ) -> tuple[Settings, Terminal]:
         """Load the settings and print their warnings. `flags` has the values of command-line options by setting; None
         for an option that was not used."""
-        from repoagent.config.layers import load
+        from repoagent.config.layers import load_settings
 
-        settings = load(layout, flags={**(flags or {}), "color": self.color})
+        settings = load_settings(layout, flags={**(flags or {}), "color": self.color})
         terminal = self.terminal(settings)
         for warning in settings.warnings:
             terminal.warn(warning)
@@ -117,10 +117,10 @@ def add_global_options(command: click.Command) -> None:
 
 def find_layout() -> Layout | None:
     """The layout of the current repository; None outside one."""
-    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.git.worktree import layout_of, open_worktree
 
     try:
-        return layout(open_worktree(Path.cwd()))
+        return layout_of(open_worktree(Path.cwd()))
     except UsageError:
         return None
 
@@ -158,7 +158,7 @@ def emit(
         terminal.note(note, "dim")
 
 
-def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
+def select_fields(value: object, *names: str, **renamed: str) -> dict[str, Any]:
     """Select attributes of `value` for JSON. Those in `renamed` (new name=attribute) get new names; an empty string
     becomes null."""
     attributes = {**dict(zip(names, names, strict=True)), **renamed}
@@ -186,15 +186,15 @@ class Repository(NamedTuple):
 
     def relative(self, path: str | Path) -> str:
         """A path from the command line, relative to the top. Raises UsageError for one outside the repository."""
-        from repoagent.git.worktree import relative
+        from repoagent.git.worktree import relative_path
 
-        return relative(self.worktree, path, self.cwd)
+        return relative_path(self.worktree, path, self.cwd)
 
     def settle(self) -> None:
         """Complete or roll back interrupted edits, with a note about each; the first step of a command that writes."""
-        from repoagent.cli.app import settle
+        from repoagent.cli.app import settle_interrupted_edits
 
-        settle(self.worktree, self.terminal)
+        settle_interrupted_edits(self.worktree, self.terminal)
 
     def shown(self, path: Path) -> str:
         """The path of one of repoagent's files: relative to the current folder or, if shorter, absolute."""
@@ -217,11 +217,11 @@ def open_repository(
     session: Session, flags: Mapping[str, object] | None = None, *, as_json: bool = False
 ) -> Repository:
     """The repository of the current folder, with the settings that `flags` override. Raises UsageError outside one."""
-    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.git.worktree import layout_of, open_worktree
 
     cwd = Path.cwd()
     worktree = open_worktree(cwd)
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     return Repository(worktree, dirs, *session.open(dirs, flags), cwd, as_json)
 
 

@@ -1,5 +1,5 @@
-"""Load the configuration: `load` merges the defaults, the user's file, the repository's file (which is untrusted),
-git's configuration, the environment and flags; later layers take precedence.
+"""Load the configuration: `load_settings` merges the defaults, the user's file, the repository's file (which is
+untrusted), git's configuration, the environment and flags; later layers take precedence.
 
 `set_value` and `unset_value` change one value in a TOML file and keep its comments and order.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent import tracing
-from repoagent.config.options import OPTIONS, Option, Value, find, find_or_refuse, fold
+from repoagent.config.options import OPTIONS, Option, Value, find_option, find_or_refuse, fold_key
 from repoagent.config.settings import Setting, Settings, user_file
 from repoagent.errors import UsageError
 from repoagent.storage.atomic import read_regular, write_whole
@@ -27,7 +27,7 @@ PREFIX = "REPOAGENT_"
 LARGEST = 1024 * 1024  # bytes of a configuration file
 
 
-class Raw(NamedTuple):
+class LayerValue(NamedTuple):
     """One value of a layer: the dotted key as spelled there, the unparsed value, and its origin."""
 
     key: str
@@ -35,7 +35,7 @@ class Raw(NamedTuple):
     origin: str
 
 
-def load(
+def load_settings(
     layout: Layout | None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -54,13 +54,13 @@ def load(
         warnings += _merge(entries, from_toml(layout.config, data), is_shared=True)
     # the name of a flag is the last word of its key
     used = [
-        Raw(key, value, f"flag --{key.rpartition('.')[2].replace('_', '-')}")
+        LayerValue(key, value, f"flag --{key.rpartition('.')[2].replace('_', '-')}")
         for key, value in (flags or {}).items()
         if value is not None
     ]
     # REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty variable counts as unset
     variables = [
-        Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
+        LayerValue(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
         for name, value in sorted(env.items())
         if name.startswith(PREFIX) and value and name != tracing.VARIABLE
     ]
@@ -71,7 +71,7 @@ def load(
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
     """Return `settings` with `data` in place of the contents of `.repoagent/config.toml`. With `alone`, use only the
-    defaults and `data`. Raises what `load` raises."""
+    defaults and `data`. Raises what `load_settings` raises."""
     entries = _defaults()
     user = user_file(os.environ)
     if not alone:
@@ -87,7 +87,7 @@ def _defaults() -> dict[str, Setting]:
     return {o.key: Setting(o.key, o.default, "default", o) for o in OPTIONS if not o.is_family}
 
 
-def _merge(entries: dict[str, Setting], layer: Iterable[Raw], *, is_shared: bool = False) -> list[str]:
+def _merge(entries: dict[str, Setting], layer: Iterable[LayerValue], *, is_shared: bool = False) -> list[str]:
     """Merge `layer` into `entries`, if `is_shared` only the values that a repository may set; return the warnings."""
     unknown: list[str] = []
     forbidden: list[str] = []
@@ -95,7 +95,7 @@ def _merge(entries: dict[str, Setting], layer: Iterable[Raw], *, is_shared: bool
     origin = ""
     for raw in layer:
         origin = _short_origin(raw.origin)
-        if (match := find(raw.key)) is None:
+        if (match := find_option(raw.key)) is None:
             if raw.origin.startswith("environment"):
                 unknown.append(origin)
             else:
@@ -150,7 +150,7 @@ def _short(value: object) -> str:
 # The readers of the layers
 
 
-def from_user_file(path: Path) -> Iterator[Raw]:
+def from_user_file(path: Path) -> Iterator[LayerValue]:
     """The values of the user's file; none if it is missing. Raises UsageError if it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -173,7 +173,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode())
 
 
-def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
+def from_toml(path: Path, data: bytes) -> Iterator[LayerValue]:
     """The values in the TOML document `data`. If it is invalid, raises UsageError with the position of the error."""
     try:
         tables = [("", parse_toml(data))]
@@ -185,10 +185,10 @@ def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
             if isinstance(value, dict):
                 tables.append((f"{prefix}{name}.", value))
             else:
-                yield Raw(f"{prefix}{name}", value, f"file:{path}")
+                yield LayerValue(f"{prefix}{name}", value, f"file:{path}")
 
 
-def _from_git(cwd: Path) -> Iterator[Raw]:
+def _from_git(cwd: Path) -> Iterator[LayerValue]:
     """The values of repoagent.* in `git config`, in git's order. Ignores a bare repository in a parent folder."""
     from repoagent.git.process import git_output
     from repoagent.git.worktree import settings_folder
@@ -201,10 +201,10 @@ def _from_git(cwd: Path) -> Iterator[Raw]:
         name, has_value, text = field.partition("\n")
         key = name.partition(".")[2]
         value: object = text if has_value else True  # in git, a name without a value is true
-        if has_value and (match := find(key)) and isinstance(match[1].default, tuple):
+        if has_value and (match := find_option(key)) and isinstance(match[1].default, tuple):
             # a list in git is a key that occurs several times; an empty value clears it
             value = lists[key] = [*lists.get(key, ()), text] if text else []
-        yield Raw(key, value, f"git config ({scope})")
+        yield LayerValue(key, value, f"git config ({scope})")
 
 
 # Changing a TOML file
@@ -235,7 +235,7 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
         name = _spelled_in(table, part)
         inner = table.setdefault(name, tomlkit.table())
         if not isinstance(inner, MutableMapping):
-            if find(name) is None:
+            if find_option(name) is None:
                 raise UsageError(f"{path}: {name} must be a table, not a value")
             last = ".".join(parts)  # `check` has a value, so `check.timeout` is one key, in quotes
             break
@@ -285,4 +285,4 @@ def _read(path: Path) -> TOMLDocument:
 
 def _spelled_in(table: MutableMapping[str, object], part: str) -> str:
     """The key as spelled in the file (`maxTurns`), otherwise as in the table of options."""
-    return next((name for name in table if fold(name) == fold(part)), part)
+    return next((name for name in table if fold_key(name) == fold_key(part)), part)

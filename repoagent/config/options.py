@@ -268,22 +268,22 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 
-def fold(part: str) -> str:
+def fold_key(part: str) -> str:
     """A key, or a part of one, in lower case and without dashes and underscores."""
     return part.replace("-", "").replace("_", "").lower()
 
 
-def find(key: str) -> tuple[str, Option] | None:
+def find_option(key: str) -> tuple[str, Option] | None:
     """The spelling of `key` in the table, and its option; None if the key is unknown.
 
     As in git, case, `_` and `-` do not matter, except in a name that the user chooses.
     """
-    folded = fold(key)
+    folded = fold_key(key)
     for option in OPTIONS:
         head, star, tail = option.key.partition("*")
-        if not star and folded == fold(option.key):
+        if not star and folded == fold_key(option.key):
             return option.key, option
-        if star and folded.startswith(fold(head)) and folded.endswith(fold(tail)):
+        if star and folded.startswith(fold_key(head)) and folded.endswith(fold_key(tail)):
             _, *middle = key.split(".")
             name = ".".join(middle[: len(middle) - tail.count(".")])
             if name:
@@ -292,11 +292,11 @@ def find(key: str) -> tuple[str, Option] | None:
 
 
 def find_or_refuse(key: str) -> tuple[str, Option]:
-    """Like `find`, but raises UsageError, with the nearest key, for an unknown key."""
+    """Like `find_option`, but raises UsageError, with the nearest key, for an unknown key."""
     from difflib import get_close_matches
 
-    if (match := find(key)) is None:
-        keys = {fold(option.key): option.key for option in OPTIONS}
-        near = get_close_matches(fold(key), list(keys), n=1)
+    if (match := find_option(key)) is None:
+        keys = {fold_key(option.key): option.key for option in OPTIONS}
+        near = get_close_matches(fold_key(key), list(keys), n=1)
         raise UsageError(f"unknown option {key}" + (f"; did you mean {keys[near[0]]}?" if near else ""))
     return match

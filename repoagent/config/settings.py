@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from repoagent.config.options import OPTIONS, Option, Value, find
+from repoagent.config.options import OPTIONS, Option, Value, find_option
 from repoagent.dataclass import dataclass
 
 T = TypeVar("T", str, int, float, bool, tuple[str, ...])
@@ -48,7 +48,7 @@ class Settings:
         """The setting for `key`, spelled as in the table of options."""
         if key in self.entries:
             return self.entries[key]
-        if (match := find(key)) is None or match[0] != key:
+        if (match := find_option(key)) is None or match[0] != key:
             raise KeyError(key)
         return Setting(key, match[1].default, "default", match[1])
 

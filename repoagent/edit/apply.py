@@ -14,9 +14,16 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import CommitOutcome, SentBack, compose, new_edit_id, signed, without_claims
+from repoagent.edit.commit import (
+    CommitOutcome,
+    SentBack,
+    compose_message,
+    new_edit_id,
+    with_own_trailers,
+    without_claims,
+)
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import holds_secrets, off_limits_gate, why_content_is_off_limits
 from repoagent.edit.request import EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
@@ -29,9 +36,9 @@ from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_answer import apply_patches, read_answer
 from repoagent.patch.model import FilePatch
-from repoagent.patch.paths import NO_FILE, bad_path, spellings
+from repoagent.patch.paths import NO_FILE, bad_path, path_spellings
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
-from repoagent.storage.json_files import now
+from repoagent.storage.json_files import timestamp
 
 NAMED = 3  # files in a subject
 
@@ -75,7 +82,9 @@ def apply(
         if words := request.instruction or patch_input.message:
             return words
         name = "a patch" if patch_input.name == STANDARD_INPUT else Path(patch_input.name).name
-        return compose(f"Apply {name}: change {list_some([each.name for each in changes], NAMED)}", "")
+        return compose_message(
+            f"Apply {name}: change {list_some([each.name for each in changes], NAMED)}", ""
+        )
 
     edit_id, result = commit_change(session, settings, ui, message, remarks=remarks)
     return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)
@@ -100,7 +109,7 @@ def commit_change(
 
     def make_commit() -> CommitOutcome:
         def message(changes: Sequence[FileChange]) -> str:
-            return signed(words(changes), worktree, settings, changes, edit_id=edit_id)
+            return with_own_trailers(words(changes), worktree, settings, changes, edit_id=edit_id)
 
         try:
             return review_and_commit(session, edit_id, message, ui, remarks=remarks)
@@ -111,14 +120,14 @@ def commit_change(
 
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return edit_id, make_commit()
-    from repoagent.edit.memory import Story, commit_and_remember
+    from repoagent.edit.memory import EditSummary, commit_and_remember
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
 
     text = words(changes).strip()
     files = named_files([Target(change.name) for change in changes])
-    turn = Turn("user", text, {"edit": edit_id, "time": now(), "kind": kind, **files})
-    story = Story(edit_id, text, (turn,), (), "applied", "", "", Usage(), None)
+    turn = Turn("user", text, {"edit": edit_id, "time": timestamp(), "kind": kind, **files})
+    story = EditSummary(edit_id, text, (turn,), (), "applied", "", "", Usage(), None)
     return edit_id, commit_and_remember(session, settings, edit_id, lambda: story, make_commit, say=ui.say)
 
 
@@ -175,10 +184,10 @@ def _placed(
     def exists(name: str) -> bool:
         return name in known or (bad_path(name) is None and os.path.lexists(top / name))
 
-    patches = from_here(_read_patches(patch_input, known, request.paths), exists, prefix)
-    names = spelled(patches)
+    patches = from_folder(_read_patches(patch_input, known, request.paths), exists, prefix)
+    names = possible_paths(patches)
     # all names count as named by the user here, so that only `.repoagentignore` applies; `read` checks for secrets
-    why_not = gate(top, known | names)
+    why_not = off_limits_gate(top, known | names)
 
     def read(path: str) -> Source:
         if reason := why_not(path):
@@ -282,14 +291,14 @@ def _read_patches(
     if paths and not nameless:
         own: dict[str, None] = {}
         for patch in patches:
-            old, new = spellings(patch.old, patch.new)
+            old, new = path_spellings(patch.old, patch.new)
             own[(new or old or [patch.name])[0]] = None
         if paths[0] not in own:
             raise UsageError(f"{name} names its own files ({', '.join(own)}): omit --path")
     return tuple(replace(patch, new=paths[0]) if patch in nameless else patch for patch in patches)
 
 
-def from_here(
+def from_folder(
     patches: Sequence[FilePatch], known: Callable[[str], bool], prefix: str
 ) -> tuple[FilePatch, ...]:
     """Rewrite the names in `patches`, which may be relative to the folder `prefix` ("" or ending in /), as paths from
@@ -302,7 +311,7 @@ def from_here(
         return tuple(patches)
     names: list[str | None] = []  # the existing file below the folder; "" if below the top, None if new
     for patch in patches:
-        old, new = spellings(patch.old, patch.new)
+        old, new = path_spellings(patch.old, patch.new)
         sides = old if patch.action in {"rename", "copy"} else [*new, *old]
         sides = [name for name in sides if ".." not in name]
         local = next((name for name in sides if known(prefix + name)), None)
@@ -310,7 +319,7 @@ def from_here(
     all_local = any(names) and "" not in names
     renamed = []
     for patch, name in zip(patches, names, strict=True):
-        old, new = spellings(patch.old, patch.new)
+        old, new = path_spellings(patch.old, patch.new)
         path = prefix + (name or (new or old or [""])[0])
         if not name and not (all_local and name is None):
             renamed.append(patch)
@@ -325,9 +334,9 @@ def from_here(
     return tuple(renamed)
 
 
-def spelled(patches: Sequence[FilePatch]) -> set[str]:
+def possible_paths(patches: Sequence[FilePatch]) -> set[str]:
     """All paths that the names in `patches` may refer to, with and without `a/` and `b/`."""
-    return {name for patch in patches for side in spellings(patch.old, patch.new) for name in side}
+    return {name for patch in patches for side in path_spellings(patch.old, patch.new) for name in side}
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, str]:

@@ -94,14 +94,14 @@ def run_check(
     import tempfile
 
     from repoagent.agent.exec.process import Command, Job
-    from repoagent.agent.sandbox.confine import supervised
+    from repoagent.agent.sandbox.confine import supervised_command
 
     shell = ["/bin/sh", "-c", check.command]
     with tempfile.TemporaryDirectory(prefix="repoagent-check-", ignore_cleanup_errors=True) as name:
         base = Path(name).resolve()
         confine = None if accepted else check.confine
         confined = confine(worktree, base / "scratch", shell) if confine is not None else None
-        argv, env = confined or (supervised(shell), os.environ)
+        argv, env = confined or (supervised_command(shell), os.environ)
         command = Command(Job(check.command, worktree.top), argv, base / "output", env, KEPT)
         running(without_secrets(check.command), base / "output")
         try:

@@ -76,11 +76,11 @@ class SentBack(Exception):
     """
 
     def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
-        from repoagent.llm.model import unfenced
+        from repoagent.llm.model import unfence
 
         super().__init__(text)
         self.kind, self.printed = kind, printed
-        self.sentence = unfenced(text) if sentence is None else sentence
+        self.sentence = unfence(text) if sentence is None else sentence
 
     @property
     def shown(self) -> str:
@@ -92,12 +92,12 @@ class SentBack(Exception):
         return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
 
 
-class NotNow(Refused):
+class CannotCommitNow(Refused):
     """The repository's current state does not allow the commit. A later run can resume from the model's saved
     answer."""
 
 
-class NoCommit(CheckFailed):
+class CommitFailed(CheckFailed):
     """git could not commit, for a reason other than the change. A later run can resume from the model's saved
     answer."""
 
@@ -112,8 +112,9 @@ def commit(
 ) -> CommitOutcome:
     """Write the change (unless it is already `in_place`), run the check and commit, as the request says.
 
-    Raises Moved if a file changed on disk, SentBack for a failed check or hook, and NotNow, NoCommit, Busy or
-    SystemFailed for other reasons. After an error the files are as before, except for what other programs saved.
+    Raises FilesChanged if a file changed on disk, SentBack for a failed check or hook, and CannotCommitNow,
+    CommitFailed, Busy or SystemFailed for other reasons. After an error the files are as before, except for what other
+    programs saved.
     """
     request = session.request
     result: CheckResult | None = None
@@ -139,7 +140,7 @@ def commit(
                 except SystemFailed as error:
                     raise SystemFailed(f"{error}\n{session.resume_hint}".rstrip()) from error
                 except Refused as error:
-                    raise NotNow(f"{error}\n{session.resume_hint}".rstrip()) from error
+                    raise CannotCommitNow(f"{error}\n{session.resume_hint}".rstrip()) from error
             if request.check and (dirty := sorted(read_status(session.worktree).changed)):
                 remark = f"the check also saw your uncommitted changes in {list_some(dirty, NAMED)}"
                 proposal = replace(proposal, remarks=(*proposal.remarks, remark))
@@ -162,7 +163,7 @@ def commit(
                         raise SentBack("hook", text.removesuffix("\n")) from error
                     if request.commit.edit_message:  # git had the terminal, and printed the reason
                         text = f"the commit was not made{and_unchanged(error.remarks)}. "
-                    raise NoCommit(f"{text}{session.resume_hint}".rstrip()) from error
+                    raise CommitFailed(f"{text}{session.resume_hint}".rstrip()) from error
     except SentBack as setback:  # an error for the user if some files could not be restored
         if setback.kind == "check" and (left := transaction.other_changes.left):
             text = str(setback).removesuffix(_ADVICE)
@@ -233,7 +234,7 @@ _BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
 _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
 
 
-def compose(account: str, instruction: str, trailer: str = "") -> str:
+def compose_message(account: str, instruction: str, trailer: str = "") -> str:
     """Compose a commit message from the model's text (`account`) or, if that is empty, from `instruction`.
 
     The subject has at most 72 columns; the rest of the first line moves to the body, where prose is wrapped. Control
@@ -307,7 +308,7 @@ def _wrapped(text: str) -> str:
     return "\n\n".join(part for part in paragraphs if part.strip())
 
 
-def signed(
+def with_own_trailers(
     message: str,
     worktree: WorkTree,
     settings: Settings,

@@ -19,7 +19,7 @@ from repoagent.git.files import Content, FileChange, Source, is_ignored, read_so
 from repoagent.git.worktree import WorkTree
 
 if TYPE_CHECKING:
-    from repoagent.edit.small_models.excerpts import Window
+    from repoagent.edit.small_models.excerpts import FilePart
     from repoagent.llm.conversation import Turn
     from repoagent.llm.media import Attachments, Media
     from repoagent.patch.locate.exact import Placement
@@ -86,7 +86,7 @@ class EditSession:
     resume_hint: str = ""  # how to resume if the change cannot be committed now
     form: Form = "diff"
     short: bool = False  # prompts without the protocol, and short observations, for a small model
-    windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    windows: Mapping[str, tuple[FilePart, ...]] = field(default_factory=dict)
     fits: bool = False  # the files are short enough to be rewritten as a whole
     reminder: str = ""
     refusals: int = 0  # in a row
@@ -136,12 +136,12 @@ class EditSession:
 
     def text(self, source: Source) -> str:
         """The text of a file in the draft. Raises UsageError if the file does not exist."""
-        from repoagent.edit.prompt.blocks import shown
+        from repoagent.edit.prompt.blocks import model_text
 
         present = self.draft.texts().get(source.path)
         if present is None:
             raise UsageError(f"no such file: {source.path}")
-        return shown(present.data)
+        return model_text(present.data)
 
     def attached(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
         if self.attachments is None or not any("attached" in turn.meta for turn in turns):

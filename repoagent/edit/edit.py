@@ -11,41 +11,41 @@ from typing import Literal
 
 from repoagent.agent import loop
 from repoagent.agent.actions import Observation
-from repoagent.agent.loop import LoopEvent, Outcome, account
-from repoagent.agent.state import EDIT, State, open_state, steps
+from repoagent.agent.loop import LoopEvent, LoopOutcome, message_and_notes
+from repoagent.agent.state import EDIT, State, open_state, steps_of_run
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit import patch_tool, unfinished
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import (
+    CannotCommitNow,
+    CommitFailed,
     CommitOutcome,
-    NoCommit,
-    NotNow,
     SentBack,
-    compose,
+    compose_message,
     new_edit_id,
-    signed,
+    with_own_trailers,
 )
-from repoagent.edit.memory import Pending, Story, pending, recorded_changes, remember
+from repoagent.edit.memory import EditSummary, PendingRecord, pending_record, recorded_changes, remember_edit
 from repoagent.edit.model_calls import PART, ModelCalls
-from repoagent.edit.model_setup import ModelSetup, attachments, forget_sent, model_of_record, model_setup
+from repoagent.edit.model_setup import ModelSetup, forget_sent, lazy_attachments, model_of_record, model_setup
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.prompt.build import prepare
+from repoagent.edit.prompt.build import prepare_prompt
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
-from repoagent.git.process import GitError, uninterrupted
+from repoagent.git.process import GitError, defer_signals
 from repoagent.git.transaction.finish import edit_folder
 from repoagent.git.transaction.results import UnfinishedTransaction
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage, display_name
 from repoagent.patch.refusal import NOTHING_TO_DO
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.json_files import now
-from repoagent.storage.layout import ensure
+from repoagent.storage.json_files import timestamp
+from repoagent.storage.layout import ensure_root
 from repoagent.storage.secrets import mask, without_secrets
 
 # Kinds of observations that ask the model to continue.
@@ -53,7 +53,8 @@ UNFINISHED = "unfinished"  # an edit that fits is not committed, or the last one
 REMINDER, REMINDERS = "reminder", 2  # the reply has no edit: for a small model, at most twice
 # Errors after which a later run can resume: the edit is not recorded as ended.
 RESUMABLE = (
-    patch_tool.OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, UnfinishedTransaction,
+    patch_tool.OutOfScope, ModelError, Busy, CannotCommitNow, CommitFailed, GitError, SystemFailed,
+    UnfinishedTransaction,
 )  # fmt: skip
 
 Kind = Literal["committed", "written", "proposed", "answered"]
@@ -100,13 +101,13 @@ def edit(
 
         undo(worktree, request.instead_of)
         ui.say(f"undid edit {request.instead_of} (`repoagent redo` restores it)")
-    prepared = prepare(worktree, request, settings, setup.form)
+    prepared = prepare_prompt(worktree, request, settings, setup.form)
     session = prepared.session
     refuse_untracked(worktree, request, session.draft.sources)
     for warning in prepared.context.warnings:
         ui.say(f"warning: {warning}")
-    dirs = layout(worktree)
-    ensure(dirs)
+    dirs = layout_of(worktree)
+    ensure_root(dirs)
     key = request_key(session.request.instruction, prepared.blobs, 0)
     mark = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]  # of the request, in its first turn
     before = unfinished.find_unfinished(dirs, mark)
@@ -116,7 +117,7 @@ def edit(
     edit_id = before or new_edit_id()
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
-    with unfinished.edit_lock(dirs, edit_id), pending(worktree, edit_id, "edit") as record:
+    with unfinished.edit_lock(dirs, edit_id), pending_record(worktree, edit_id, "edit") as record:
         file = unfinished.conversation_file(dirs, edit_id)
         run = _Run(prepared, setup, ui, record, file, open_state(file))
         try:
@@ -127,7 +128,7 @@ def edit(
             raise
         finally:
             if not any(turn.role == "assistant" for turn in unfinished.turns_of(run.file)):
-                unfinished.forget(dirs, edit_id)  # without a reply nothing was paid for
+                unfinished.forget_edit(dirs, edit_id)  # without a reply nothing was paid for
     result = run.result
     words = [outcome.words, outcome.text if result is not None else ""]
     return EditOutcome(
@@ -149,7 +150,7 @@ def edit(
 class _Run(ModelCalls):
     """One run of the loop; `pending` holds the record of the edit until it is in the memory of its files."""
 
-    pending: Pending
+    pending: PendingRecord
     file: Path  # of the conversation
     state: State
     result: CommitOutcome | None = None
@@ -167,11 +168,11 @@ class _Run(ModelCalls):
             part = part if self.begun else self.locate(key)
             self.prepared = self.prepared.located(part)
         session = self.prepared.session
-        session.attachments = attachments(self.setup, layout(session.worktree).sent)
+        session.attachments = lazy_attachments(self.setup, layout_of(session.worktree).sent)
         if not session.short:  # a small model sends its edit whole, and cannot ask for files
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
-            meta = {"edit": self.pending.name, "asked": mark, "time": now()}
+            meta = {"edit": self.pending.name, "asked": mark, "time": timestamp()}
             meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
             self.state = self.state.with_turn(Turn("user", request.instruction, meta))
             return
@@ -202,7 +203,7 @@ class _Run(ModelCalls):
             text += f". Run the same command again to resume (replies already paid for: {paid})"
         return text
 
-    def run(self) -> Outcome:
+    def run(self) -> LoopOutcome:
         """Run the loop to its end, and record the edit in memory. Sets `result`, unless nothing was committed.
 
         The conversation file is kept if a later run can resume: after a network failure, a limit or ^C.
@@ -215,7 +216,7 @@ class _Run(ModelCalls):
         )  # fmt: skip
         try:
             while True:
-                outcome = loop.run(
+                outcome = loop.run_loop(
                     agent, self.prepared.tools, self.state,
                     before_finish=self.finish, before_answer=self.insist, on_event=self.event,
                 )  # fmt: skip
@@ -282,7 +283,7 @@ class _Run(ModelCalls):
     def refused_last(self, state: State) -> Observation | None:
         """Tell the model, once, that its last edit was refused and is not part of the change. Raises Refused if no
         other edit was accepted."""
-        performed = [turn for step in steps(state.turns) for turn in step.performed]
+        performed = [turn for step in steps_of_run(state.turns) for turn in step.performed]
         edits = [turn for turn in performed if turn.meta.get("kind") == EDIT]
         if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.session.short:
             return None
@@ -308,7 +309,7 @@ class _Run(ModelCalls):
         """Commit the draft before the loop ends. Returns the refusal for the model, None if it was committed."""
         self.state = state
         session = self.prepared.session
-        if all(turn.meta.get("kind") != EDIT for turn in steps(state.turns)[-1].performed):
+        if all(turn.meta.get("kind") != EDIT for turn in steps_of_run(state.turns)[-1].performed):
             self.refuse_same()
             if (refused := self.refused_last(state)) is not None:
                 return refused
@@ -329,10 +330,10 @@ class _Run(ModelCalls):
     def message(self, changes: Sequence[FileChange]) -> str:
         request, settings = self.prepared.session.request, self.setup.settings
         worktree = self.prepared.session.worktree
-        words, _ = account(self.prepared.tools, self.state)
-        text = compose(words, request.instruction, settings.text("commit.trailer"))
+        words, _ = message_and_notes(self.prepared.tools, self.state)
+        text = compose_message(words, request.instruction, settings.text("commit.trailer"))
         model = model_of_record(self.setup.model.spec, self.state.turns)
-        return signed(text, worktree, settings, changes, edit_id=self.pending.name, model=model)
+        return with_own_trailers(text, worktree, settings, changes, edit_id=self.pending.name, model=model)
 
     def remember(self, ended: str, answer: str) -> None:
         """Record the edit and its conversation in the memory of each file.
@@ -340,20 +341,20 @@ class _Run(ModelCalls):
         Since the edit is already made, ^C is deferred, and a memory that cannot be written only causes a warning.
         """
         session, settings, name = self.prepared.session, self.setup.settings, self.pending.name
-        dirs = layout(session.worktree)
-        with uninterrupted():
+        dirs = layout_of(session.worktree)
+        with defer_signals():
             try:
                 if settings.switch("memory.enabled"):
                     story = self.story(open_state(self.file), ended, answer)
                     done = None if self.result is None else recorded_changes(self.result)
-                    remember(
+                    remember_edit(
                         session.worktree, story, done, self.prepared.context.memories,
                         unchanged=[session.draft.sources[path] for path in session.request.paths],
                         limit=settings.whole("memory.limit"),
                     )  # fmt: skip
             except (RepoagentError, OSError) as error:
                 if self.result is not None and self.pending.descriptor is not None:
-                    unfinished.forget(dirs, name)
+                    unfinished.forget_edit(dirs, name)
                     consequence = "the next command will retry"
                 else:
                     consequence = f"its conversation is saved in {unfinished.set_aside(dirs, name)}"
@@ -362,7 +363,7 @@ class _Run(ModelCalls):
             if self.result is not None:
                 self.pending.drop()
             try:
-                unfinished.forget(dirs, name)
+                unfinished.forget_edit(dirs, name)
                 forget_sent(dirs, settings.whole("sent.keep_days"))
                 if (days := settings.whole_or_none("conversations.keep_days")) is not None:
                     from repoagent.memory.gc import forget_daily
@@ -371,10 +372,10 @@ class _Run(ModelCalls):
             except (RepoagentError, OSError) as error:
                 self.ui.say(f"warning: could not remove old files ({error})")
 
-    def story(self, state: State, ended: str, answer: str) -> Story:
-        _, notes = account(self.prepared.tools, state)
+    def story(self, state: State, ended: str, answer: str) -> EditSummary:
+        _, notes = message_and_notes(self.prepared.tools, state)
         meter = self.setup.meter
-        return Story(
+        return EditSummary(
             edit_id=self.pending.name,
             request=self.prepared.session.request.instruction,
             turns=state.turns,
@@ -393,5 +394,5 @@ def _replies(turns: Sequence[Turn]) -> int:
 
 def _objected(state: State) -> bool:
     """Whether the model has already been told that its edit is unfinished."""
-    observations = (turn for step in steps(state.turns) for turn in step.observations)
+    observations = (turn for step in steps_of_run(state.turns) for turn in step.observations)
     return any(turn.meta.get("kind") == UNFINISHED for turn in observations)

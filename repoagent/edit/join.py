@@ -12,22 +12,22 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.apply import ApplyOutcome, commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import compose
+from repoagent.edit.commit import compose_message
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 from repoagent.git.files import FileChange, Source, read_source
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
-from repoagent.history.graph import shown
+from repoagent.history.graph import printable_line
 from repoagent.split import join as segments
 from repoagent.split.folder_index import display_path, lock_split, quoted_path, read_index
-from repoagent.split.folder_writer import finish
+from repoagent.split.folder_writer import finish_update
 from repoagent.split.join import MergeResult, SegmentConflict, SegmentEdits
-from repoagent.split.refresh import refresh
+from repoagent.split.refresh import refresh_split
 from repoagent.split.source import missing_source_message, wide_encoding, worktree_of
 from repoagent.storage.atomic import write_whole
 from repoagent.syntax.regressions import parses_worse
@@ -55,7 +55,7 @@ class JoinOutcome(ApplyOutcome):
     fresh: bool  # whether the folder was refreshed
 
 
-def join(
+def join_split(
     path: Path,
     cwd: Path,
     request: EditRequest,
@@ -76,7 +76,7 @@ def join(
     with nullcontext() if request.dry_run else lock_split(read_index(path).folder):
         index = read_index(path)
         if index.pending and not request.dry_run:  # a killed command was updating the folder
-            index = finish(index)
+            index = finish_update(index)
         name, folder = index.source.path, index.folder
         if name.startswith("/"):
             raise UsageError(
@@ -105,13 +105,13 @@ def join(
         if source.content and merged.data != source.data:
             change = FileChange.at(name, source.content, replace(source.content, data=merged.data))
             session = EditSession(worktree, request, Draft({name: source}).with_changes([change]))
-            words = request.instruction or compose(f"Change {shown(name)}", "")
+            words = request.instruction or compose_message(f"Change {printable_line(name)}", "")
             remarks = (*edits.notes, *_remarks(edits, source, merged))
             edit_id, result = commit_change(
                 session, settings, ui, lambda _: words, kind="join", remarks=remarks
             )
             saved = None
-            with uninterrupted():
+            with defer_signals():
                 try:
                     diff, number = folder / "join.diff", 1
                     while diff.exists() or diff.is_symlink():
@@ -127,9 +127,11 @@ def join(
     fresh = False
     if not request.dry_run:
         # from the current source, except files that were saved after the join, which is done: a failure is a warning
-        with uninterrupted():
+        with defer_signals():
             try:
-                refreshed = refresh(folder, cwd, joined={edit.file: edit.file_hash for edit in edits.edits})
+                refreshed = refresh_split(
+                    folder, cwd, joined={edit.file: edit.file_hash for edit in edits.edits}
+                )
             except (RepoagentError, OSError) as error:
                 again = f"retry with `repoagent split --refresh {quoted_path(folder, cwd)}`"
                 ui.say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
@@ -155,7 +157,7 @@ def _source(worktree: WorkTree, edits: SegmentEdits, request: EditRequest) -> So
     name = edits.index.source.path
     if request.commits:
         refuse_operation(worktree)
-    if reason := gate(worktree.top, request.paths)(name):
+    if reason := off_limits_gate(worktree.top, request.paths)(name):
         raise Refused(reason)
     source = read_source(worktree, name)
     if source.data is None:

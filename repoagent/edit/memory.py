@@ -20,22 +20,21 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError
 from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
 from repoagent.git.objects import head_commit
-from repoagent.git.process import uninterrupted
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.llm.conversation import Turn, append
+from repoagent.git.process import defer_signals
+from repoagent.git.worktree import WorkTree, layout_of
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.llm.model import Usage
 from repoagent.memory import notes as notebook
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
-from repoagent.memory.identity.record import Memory, load
-from repoagent.memory.identity.store import remember as remember_file
-from repoagent.memory.identity.store import resolve_all
+from repoagent.memory.identity.record import Memory, load_identity
+from repoagent.memory.identity.store import remember_file, resolve_all
 from repoagent.memory.notes import PROGRAM, USER, make_note, shorten_note
-from repoagent.memory.prompt import cut, failing_line, failure_of, reason_of
+from repoagent.memory.prompt import cut_line, failing_line, failure_of, reason_of
 from repoagent.patch.locate.exact import Placement
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_locked
-from repoagent.storage.json_files import now
-from repoagent.storage.layout import ensure
+from repoagent.storage.json_files import timestamp
+from repoagent.storage.layout import ensure_root
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class RecordedChanges:
 
 
 @dataclass(frozen=True)
-class Story:
+class EditSummary:
     """The course of one edit. If nothing was committed, `ended` is "answered", "rejected" (by the model), "declined",
     "refused" or "failed", and `answer` the model's text or the reason."""
 
@@ -83,7 +82,7 @@ class Story:
     model: str
     usage: Usage
     cost: float | None
-    time: str = field(default_factory=now)
+    time: str = field(default_factory=timestamp)
 
 
 def _levels(placements: Iterable[Placement]) -> dict[str, list[str]]:
@@ -99,9 +98,9 @@ def recorded_changes(result: CommitOutcome) -> RecordedChanges:
     return RecordedChanges(result.changes, commit, levels, written=result.written)
 
 
-def remember(
+def remember_edit(
     worktree: WorkTree,
-    story: Story,
+    story: EditSummary,
     done: RecordedChanges | None,
     memories: Mapping[str, Memory],
     *,
@@ -114,7 +113,7 @@ def remember(
     Conversations of more than `limit` bytes are compacted; 0 means no limit. Pass `again` if an earlier call may have
     been interrupted; nothing is then recorded twice.
     """
-    dirs, paths = layout(worktree), set[str | None]()
+    dirs, paths = layout_of(worktree), set[str | None]()
     commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())
     contents = {change.name: change.after or b"" for change in changes}
 
@@ -137,7 +136,7 @@ def remember(
             outcome = {"state": record.state} | ({"commit": commit} if commit else {})
             last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
             turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
-            append(memory.conversation, *turns, again=again)
+            append_turns(memory.conversation, *turns, again=again)
         texts = [
             (shorten_note(note), story.model)
             for note in story.notes[:MOST]
@@ -193,8 +192,8 @@ def lessons(
     request: str, turns: Sequence[Turn], state: str, answer: str, model: str
 ) -> Iterator[tuple[str, str]]:
     """Notes on rejections, failed checks and refusals, each with its source. `state` as in `EditRecord`, `answer` as in
-    `Story`."""
-    quote = f'"{cut(request, _QUOTED)}"'
+    `EditSummary`."""
+    quote = f'"{cut_line(request, _QUOTED)}"'
     changed = state in ("committed", "written")
     reasons = list(dict.fromkeys(reason for turn in turns if (reason := reason_of(turn))))
     for reason in reasons:
@@ -213,7 +212,7 @@ def lessons(
 
 def undo_note(request: str) -> str:
     """The note which records that an edit was undone; `redo` removes it."""
-    return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
+    return shorten_note(f'undid the edit "{cut_line(request, _QUOTED)}"')
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
@@ -233,7 +232,9 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
         memory = before.get(path)
         if data is not None:
             memory = memory or _renamed(worktree, edit, data, before)
-            memory = remember_file(layout(worktree), worktree, path, data, memory=memory, commit=edit.commit)
+            memory = remember_file(
+                layout_of(worktree), worktree, path, data, memory=memory, commit=edit.commit
+            )
         if memory is None or memory.folder in written:
             continue
         written.add(memory.folder)
@@ -244,7 +245,7 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
                     notebook.add_note(memory.notes, note, blob=record.source_blob, source=USER)
                 else:
                     notebook.drop_note(memory.notes, note)
-                append_edit(memory.edits, replace(record, time=now(), state=state))
+                append_edit(memory.edits, replace(record, time=timestamp(), state=state))
 
 
 def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
@@ -261,7 +262,7 @@ def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, M
 
 
 @dataclass
-class Pending:
+class PendingRecord:
     """The pending record of an `event` ("edit", "undo" or "redo") of the edit `name`."""
 
     worktree: WorkTree
@@ -273,7 +274,7 @@ class Pending:
     def keep(
         self,
         memories: Mapping[str, Memory],
-        story: Story | None = None,
+        story: EditSummary | None = None,
         changes: Sequence[FileChange] = (),
         placements: Sequence[Placement] = (),
     ) -> None:
@@ -284,7 +285,7 @@ class Pending:
             renames = {change.path: change.old_path for change in changes if change.is_rename}
             value |= {"story": asdict(story), "renames": renames, "levels": _levels(placements)}
         self.drop()
-        self.path = layout(self.worktree).pending / f"{self.name}-{self.event}.json"
+        self.path = layout_of(self.worktree).pending / f"{self.name}-{self.event}.json"
         self.descriptor = write_locked(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
@@ -296,18 +297,18 @@ class Pending:
 
 
 @contextmanager
-def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
+def pending_record(worktree: WorkTree, name: str, event: str) -> Iterator[PendingRecord]:
     """A pending record for the duration of a change.
 
     The block saves the record, and drops it when the memory is written. If the block does not drop it, the record is
     dropped at the end if the change was not made, and otherwise completed by the next command.
     """
-    record = Pending(worktree, name, event)
+    record = PendingRecord(worktree, name, event)
     try:
         yield record
     finally:
         if record.descriptor is not None:
-            with uninterrupted():
+            with defer_signals():
                 if _is_made(worktree, name, event) is False:
                     record.drop()
                 else:
@@ -318,7 +319,7 @@ def commit_and_remember(
     session: EditSession,
     settings: Settings,
     edit_id: str,
-    story: Callable[[], Story],
+    story: Callable[[], EditSummary],
     make_commit: Callable[[], CommitOutcome],
     *,
     say: Callable[[str], None],
@@ -332,15 +333,15 @@ def commit_and_remember(
     present = (
         (path, content_of(worktree, path) or data) for path, data in before.items() if data is not None
     )
-    memories = resolve_all(layout(worktree), worktree, present)
-    with pending(worktree, edit_id, "edit") as record:
+    memories = resolve_all(layout_of(worktree), worktree, present)
+    with pending_record(worktree, edit_id, "edit") as record:
         record.keep(memories, story(), changes, session.placements)
         outcome = make_commit()
-        with uninterrupted():  # the change is made: defer ^C
+        with defer_signals():  # the change is made: defer ^C
             try:
-                ensure(layout(worktree))
+                ensure_root(layout_of(worktree))
                 limit = settings.whole("memory.limit")
-                remember(worktree, story(), recorded_changes(outcome), memories, limit=limit)
+                remember_edit(worktree, story(), recorded_changes(outcome), memories, limit=limit)
             except (RepoagentError, OSError) as error:
                 say(f"warning: could not record this change in memory ({error}); the next command will retry")
             else:
@@ -348,18 +349,18 @@ def commit_and_remember(
     return outcome
 
 
-def complete(worktree: WorkTree) -> list[str]:
+def complete_pending(worktree: WorkTree) -> list[str]:
     """Complete the pending records of killed commands, and return a sentence for each. Raises RepoagentError or OSError
     if a memory cannot be written; its record stays."""
     sentences: list[str] = []
-    for path in sorted(layout(worktree).pending.glob("*")):
+    for path in sorted(layout_of(worktree).pending.glob("*")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with uninterrupted():
+            with defer_signals():
                 if path.suffix == ".json":
                     sentences += filter(None, [_complete(worktree, path)])
                 else:  # a temporary file: the process was killed while it wrote
@@ -388,11 +389,11 @@ def _complete(worktree: WorkTree, path: Path) -> str:
             edit = next(edit for edit in list_edits(worktree) if edit.id == name)
             memories = {}
             for file, folder in dict(value["memories"]).items():
-                root = layout(worktree).memory / folder
-                if (identity := load(root)) is not None:
+                root = layout_of(worktree).memory / folder
+                if (identity := load_identity(root)) is not None:
                     memories[file] = Memory(root, identity)
             if event == "edit":
-                story = json_files.decode(Story, value["story"])
+                story = json_files.decode(EditSummary, value["story"])
                 # the committed changes, from the bytes saved for undo
                 steps = {step.path: step for step in edit_record(worktree, edit).steps}
                 renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
@@ -402,7 +403,7 @@ def _complete(worktree: WorkTree, path: Path) -> str:
                     old, new = steps[old_path].old, steps[file].new
                     changes.append(FileChange(old_path if old else None, file if new else None, old, new))
                 done = RecordedChanges(tuple(changes), edit.commit, value["levels"])
-                remember(worktree, story, done, memories, again=True)
+                remember_edit(worktree, story, done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
             sentence = f"recorded {event} {name} in memory"
@@ -416,7 +417,7 @@ def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:
     """Whether the change was made; None while its journal exists, because it may still be made."""
     from repoagent.git.undo_log import list_edits
 
-    if (layout(worktree).journal / f"{name}-{event}").exists():
+    if (layout_of(worktree).journal / f"{name}-{event}").exists():
         return None
     edit = next((edit for edit in list_edits(worktree) if edit.id == name), None)
     return edit is not None and (event == "edit" or edit.undone == (event == "undo"))

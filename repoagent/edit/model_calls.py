@@ -10,12 +10,12 @@ from repoagent.agent.describe_tools import messages_of
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import check_output
-from repoagent.edit.model_setup import ModelSetup, announce, blocks_of, keep_call
+from repoagent.edit.model_setup import ModelSetup, announce_model, blocks_of, keep_call
 from repoagent.edit.prompt.blocks import Prompt, check_fits, first_lines, request_key, retry_temperature
-from repoagent.edit.prompt.build import Prepared, prompt_for
+from repoagent.edit.prompt.build import PreparedEdit, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
 from repoagent.edit.ui import UserInterface
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import layout_of
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
@@ -25,7 +25,7 @@ PART, PART_TOKENS = "part", 80  # the answer of a small model that names the par
 
 @dataclass
 class ModelCalls:
-    prepared: Prepared
+    prepared: PreparedEdit
     setup: ModelSetup
     ui: UserInterface
 
@@ -34,7 +34,7 @@ class ModelCalls:
         requests = tuple(self._requests(state))
         for request in requests:
             check_fits(request, self.setup.context_tokens)
-        announce(self.ui, self.setup.model.spec)
+        announce_model(self.ui, self.setup.model.spec)
         return requests
 
     def _requests(self, state: State) -> Iterator[Request]:
@@ -45,7 +45,7 @@ class ModelCalls:
         most = min(self.setup.max_output_tokens, prepared.reply_tokens or self.setup.max_output_tokens)
         prompts, temperature = self._corrections(turns, replies) if session.form in LOOSE else ((), None)
         as_messages = partial(
-            messages_of, tools=prepared.tools, blocks_of=partial(blocks_of, layout(session.worktree)),
+            messages_of, tools=prepared.tools, blocks_of=partial(blocks_of, layout_of(session.worktree)),
             attached=session.attached(turns),
         )  # fmt: skip
         several = len(prompts or prepared.prompts) > 1
@@ -111,7 +111,7 @@ class ModelCalls:
         return " ".join(reply.text.split())
 
     def record(self, request: Request, reply: Reply) -> dict[str, str]:
-        return keep_call(layout(self.prepared.session.worktree), request, reply)
+        return keep_call(layout_of(self.prepared.session.worktree), request, reply)
 
     def waiting(self, seconds: float, reason: str) -> None:
         self.ui.note(f"{reason}; retrying in {seconds:.0f} s")

@@ -18,14 +18,14 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.formats import FORMS, OUTPUT_TOKENS, AnswerFormat
 from repoagent.errors import UsageError
 from repoagent.llm.catalog import SMALL
-from repoagent.llm.complete import holds_secret, masked
+from repoagent.llm.complete import holds_secret, mask_request
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Blocks, Model, Reply, Request, display_name, public, render
+from repoagent.llm.model import Model, Reply, ReplyBlocks, Request, display_name, public_spec, render_request
 from repoagent.llm.open_model import AbsentModel, NoModel, model_info, open_model
 from repoagent.llm.registry import provider_of
 from repoagent.llm.usage import Limits, Meter, Price, SpendLog, estimate_tokens, refuse_unpriced, state_folder
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.json_files import now
+from repoagent.storage.json_files import timestamp
 from repoagent.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ModelSetup:
         )
 
 
-def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
+def lazy_attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
     """Return a function that returns the `Attachments` of a conversation, with copies in `folder`. They are created on
     its first call."""
 
@@ -168,7 +168,7 @@ def keep_sent(dirs: Layout, request: Request) -> str:
 
     Long requests are gzipped: in a long run, each repeats the previous one.
     """
-    text = render(masked(request)).encode("utf-8", "surrogateescape")
+    text = render_request(mask_request(request)).encode("utf-8", "surrogateescape")
     name = sha256(text).hexdigest()[:24]
     path = dirs.sent / (f"{name}.txt" if len(text) <= PLAIN else f"{name}.txt.gz")
     if not path.exists():
@@ -176,7 +176,7 @@ def keep_sent(dirs: Layout, request: Request) -> str:
     return name
 
 
-def announce(ui: UserInterface, spec: str) -> None:
+def announce_model(ui: UserInterface, spec: str) -> None:
     ui.note(f"asking {display_name(spec)}")
     if provider_of(spec).answered_by == "user":  # the user writes the reply in the terminal
         ui.quiet()
@@ -186,7 +186,7 @@ def keep_call(layout: Layout, request: Request, reply: Reply) -> dict[str, str]:
     """Store a request and the blocks of its reply. Returns the metadata of the turn with the reply."""
     usage = reply.usage
     return {
-        "time": now(),
+        "time": timestamp(),
         "sent": keep_sent(layout, request),
         "tokens": f"{usage.total - usage.output}+{usage.output}",
         **keep_blocks(layout, reply),
@@ -213,7 +213,7 @@ def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
     return {"blocks": name, **({"thought": str(thought)} if thought else {})}
 
 
-def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
+def blocks_of(dirs: Layout, turn: Turn) -> ReplyBlocks | None:
     """The blocks that `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
     name = turn.meta.get("blocks", "")
     if not name.isalnum():
@@ -226,7 +226,7 @@ def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
     if not is_current or record["text"] != _hash(turn.text):
         return None
     calls = tuple((call, tag) for call, tag in record["calls"])
-    return Blocks(record["spec"], tuple(record["items"]), record["prefix"], calls)
+    return ReplyBlocks(record["spec"], tuple(record["items"]), record["prefix"], calls)
 
 
 def forget_sent(dirs: Layout, days: int) -> None:
@@ -254,4 +254,4 @@ def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
     """The name of the model to record: for a replay, the recorded model; for a command, the model that it reports."""
     if provider_of(spec).reports_model:
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
-    return public(spec)
+    return public_spec(spec)

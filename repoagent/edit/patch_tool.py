@@ -13,7 +13,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import why_content_is_off_limits
-from repoagent.edit.guards.risky_changes import concerns
+from repoagent.edit.guards.risky_changes import find_concerns
 from repoagent.edit.guards.unrequested_losses import Part, unasked_losses
 from repoagent.edit.prompt.blocks import prompt_text
 from repoagent.edit.prompt.formats import short_refusal
@@ -22,8 +22,8 @@ from repoagent.edit.tools import look_up
 from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, Source, read_source
-from repoagent.patch.apply_answer import Applied, apply_patches, read_answer
-from repoagent.patch.model import FilePatch, decode
+from repoagent.patch.apply_answer import AppliedAnswer, apply_patches, read_answer
+from repoagent.patch.model import FilePatch, decode_text
 from repoagent.patch.paths import bad_path
 from repoagent.patch.refusal import NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused
 
@@ -128,7 +128,7 @@ def _fold(session: EditSession, answer: str) -> Observation:
     return Observation(EDIT, "\n".join(texts), final=True)
 
 
-def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list[Part]]:
+def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[AppliedAnswer, list[Part]]:
     """Apply the patches of an answer to the draft; also returns each rewritten part."""
     from repoagent.syntax.regressions import parses_worse
 
@@ -144,9 +144,9 @@ def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list
         instruction = session.request.instruction
         words, files = frozenset(re.findall(r"\w+", instruction)), {}
         for path, current in texts.items():
-            if path in session.editable and (text := decode(current.data)):
+            if path in session.editable and (text := decode_text(current.data)):
                 source = draft.sources.get(path)
-                before = decode(source.data) if source is not None and source.data is not None else None
+                before = decode_text(source.data) if source is not None and source.data is not None else None
                 lines = () if before is None else before.lines
                 windows = session.windows.get(path, ())
                 parts_seen = tuple((rows_now(window, lines, text.lines), window.names) for window in windows)
@@ -164,7 +164,7 @@ def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list
     )
     parts: list[Part] = []
     for patch in patches:
-        if patch.rows and patch.whole is not None and (text := decode(texts[patch.name].data)):
+        if patch.rows and patch.whole is not None and (text := decode_text(texts[patch.name].data)):
             new = patch.whole.removesuffix("\n").split("\n")
             parts.append((patch.name, text.lines[slice(*patch.rows)], new))
     return applied, parts
@@ -221,7 +221,7 @@ def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
         if source is None or source.binary or why_content_is_off_limits(source.data or b""):
             continue
         change = FileChange.at(path, source.content, source.content)
-        if not concerns([change], (), session.worktree, session.request.sensitive):
+        if not find_concerns([change], (), session.worktree, session.request.sensitive):
             offered += [] if session.is_ignored(path) else [path]
     return offered
 

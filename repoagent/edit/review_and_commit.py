@@ -11,14 +11,14 @@ from typing import Literal
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import CommitOutcome, SentBack, commit
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.risky_changes import concerns, described, hidden_changes
+from repoagent.edit.guards.risky_changes import concerns_text, find_concerns, hidden_changes
 from repoagent.edit.ui import CANCELLED, Decision, DiffStat, Proposal, UserInterface
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.git.file_writer import Moved
+from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import REGULAR, SYMLINK, Content, FileChange, read_source
 from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.refusal import PatchRefused
-from repoagent.patch.render import Hunk, canonical_diff, hunks_of
+from repoagent.patch.render import RenderedHunk, canonical_diff, hunks_of
 from repoagent.storage.atomic import write_whole
 
 Message = Callable[[tuple[FileChange, ...]], str]
@@ -32,11 +32,11 @@ class _Sensitive(RepoagentError):
         self.paths = paths
 
 
-class Unasked(_Sensitive, Refused):
+class SensitiveNotRequested(_Sensitive, Refused):
     """The change contains the sensitive files `paths`, which were not requested, and there is no user to ask."""
 
 
-class Unwanted(_Sensitive, NothingDone):
+class SensitiveRejected(_Sensitive, NothingDone):
     """The user rejected the change to the sensitive files `paths`."""
 
 
@@ -52,20 +52,20 @@ def review_and_commit(
 
     Raises SentBack if the user rejects the change with a reason or a check or hook fails, and NothingDone if the user
     rejects it without a reason or the draft is empty. Raises Refused if the change no longer applies or contains
-    sensitive files that were not requested; the change is then saved as a patch file. Raises NotNow, NoCommit or Busy
-    if it cannot be committed now.
+    sensitive files that were not requested; the change is then saved as a patch file. Raises CannotCommitNow,
+    CommitFailed or Busy if it cannot be committed now.
     """
-    remarks = (*remarks, *rebind(session, edit_id))
-    proposal = agreed(session, edit_id, message, ui, remarks=remarks)
+    remarks = (*remarks, *apply_to_current_files(session, edit_id))
+    proposal = propose_until_accepted(session, edit_id, message, ui, remarks=remarks)
     if session.request.dry_run:
         return CommitOutcome(proposal)
     for _ in range(RELOCATIONS):
         try:
             return commit(session, proposal, edit_id, ui)
-        except Moved:
+        except FilesChanged:
             ui.note("a file has changed; applying the edit to its new content")
             session.draft = Draft(session.draft.sources, proposal.changes)
-            remarks = (*proposal.remarks, *rebind(session, edit_id))
+            remarks = (*proposal.remarks, *apply_to_current_files(session, edit_id))
             diff, stat = _diff(session, session.draft.edits)
             proposal = replace(
                 proposal, changes=session.draft.edits, diff=diff, stat=stat,
@@ -75,7 +75,7 @@ def review_and_commit(
     raise Refused(f"the files keep changing while repoagent writes them; {saved}")
 
 
-def agreed(
+def propose_until_accepted(
     session: EditSession,
     edit_id: str,
     message: Message,
@@ -118,13 +118,15 @@ def agreed(
         saved = _save_patch(session, proposal.diff, edit_id)
         paths = tuple(concern.path for concern in unasked)
         if answer is not None:
-            raise Unwanted(f"{CANCELLED}; {saved}", paths)
+            raise SensitiveRejected(f"{CANCELLED}; {saved}", paths)
         use = "use --allow-sensitive to allow it"
-        raise Unasked(f"the change goes beyond your request: {described(unasked)}; {use}; {saved}", paths)
+        raise SensitiveNotRequested(
+            f"the change goes beyond your request: {concerns_text(unasked)}; {use}; {saved}", paths
+        )
     return replace(proposal, accepted=decision.by_person)
 
 
-def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
+def apply_to_current_files(session: EditSession, edit_id: str) -> tuple[str, ...]:
     """Apply the draft to the current content of files that have changed since they were read.
 
     Only exact matches are accepted. Returns notes for the user. If the change no longer applies, saves it as a patch
@@ -164,7 +166,7 @@ def _propose(
         for change in changes
         if change.path is not None and change.after is not None
     )
-    sensitive = concerns(changes, request.paths, session.worktree, request.sensitive)
+    sensitive = find_concerns(changes, request.paths, session.worktree, request.sensitive)
     sentences = (concern.sentence for concern in sensitive)
     return Proposal(
         changes, diff, stat, message(changes),
@@ -230,7 +232,7 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
 
 
 @dataclass(frozen=True)
-class Piece:
+class ChangePiece:
     """A part of a change that the user can accept on its own: a hunk, the rename, the new mode or the whole file.
 
     `change` is the index of the change.
@@ -238,21 +240,21 @@ class Piece:
 
     change: int
     kind: Literal["file", "rename", "mode", "hunk"]
-    hunk: Hunk | None = None
+    hunk: RenderedHunk | None = None
 
 
-def pieces(changes: Sequence[FileChange]) -> tuple[Piece, ...]:
+def split_changes(changes: Sequence[FileChange]) -> tuple[ChangePiece, ...]:
     """The pieces of `changes`, in order. A new, deleted or binary file is one piece."""
-    result: list[Piece] = []
+    result: list[ChangePiece] = []
     for number, change in enumerate(changes):
         if _is_whole(change):
-            result.append(Piece(number, "file"))
+            result.append(ChangePiece(number, "file"))
             continue
-        result += [Piece(number, "rename")] if change.is_rename else []
-        result += [Piece(number, "mode")] if change.mode != change.old_mode else []
+        result += [ChangePiece(number, "rename")] if change.is_rename else []
+        result += [ChangePiece(number, "mode")] if change.mode != change.old_mode else []
         if change.before != change.after:
-            hunks = [Piece(number, "hunk", hunk) for hunk in hunks_of(change)]
-            result += hunks or [Piece(number, "file")]  # binary
+            hunks = [ChangePiece(number, "hunk", hunk) for hunk in hunks_of(change)]
+            result += hunks or [ChangePiece(number, "file")]  # binary
     return tuple(result)
 
 
@@ -262,7 +264,7 @@ def _is_whole(change: FileChange) -> bool:
     return change.is_new or change.is_deletion or changes_type
 
 
-def split(piece: Piece) -> tuple[Piece, ...]:
+def split_piece(piece: ChangePiece) -> tuple[ChangePiece, ...]:
     """Split a hunk into its runs of changed lines; a piece that cannot be split is returned alone."""
     if piece.hunk is None:
         return (piece,)
@@ -275,7 +277,7 @@ def split(piece: Piece) -> tuple[Piece, ...]:
     )
 
 
-def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
+def select_pieces(changes: Sequence[FileChange], accepted: Collection[ChangePiece]) -> list[FileChange]:
     """Reduce `changes` to the `accepted` pieces or parts of pieces, byte for byte; omit changes that become empty.
 
     Raises Refused if an accepted piece needs a path that a rejected piece would have freed.

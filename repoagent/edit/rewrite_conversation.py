@@ -1,4 +1,4 @@
-"""Rewrite a stored conversation with a model's diff, which is applied as in any edit and verified by `check`."""
+"""Rewrite a stored conversation with a model's diff, applied as in any edit and verified by `check_rewrite`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from repoagent.edit.prompt.blocks import check_fits
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import Content, FileChange
 from repoagent.llm.complete import complete
-from repoagent.llm.model import Message, OnText, Part, Request, fence, public, without_thought
-from repoagent.memory.conversation_log import Change, ConcurrentChange, change, check, digest
+from repoagent.llm.model import Message, OnText, Part, Request, fence, public_spec, without_thought
+from repoagent.memory.conversation_log import (
+    ConcurrentChange,
+    ConversationChange,
+    change_conversation,
+    check_rewrite,
+    digest,
+)
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
@@ -61,7 +67,7 @@ class RewriteResult:
     words: str = ""  # the model's remarks
 
 
-def rewrite(
+def rewrite_conversation(
     layout: Layout,
     rewrite_request: RewriteRequest,
     setup: ModelSetup,
@@ -91,7 +97,7 @@ def rewrite(
         except Refused as error:
             problem = error
             if isinstance(error, NoPatch) and number:
-                name, words = public(reply.model or setup.model.spec), " ".join(answer.split())
+                name, words = public_spec(reply.model or setup.model.spec), " ".join(answer.split())
                 raise NothingDone(f"{name} sent no change; it said: {words[:300]}") from error
             if isinstance(error, PatchRefused) and error.reasons <= NOTHING_TO_DO:
                 raise NothingDone(NO_CHANGE) from error
@@ -105,14 +111,15 @@ def rewrite(
     raise problem
 
 
-def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
+def commit_rewrite(layout: Layout, done: RewriteResult) -> ConversationChange:
     """Write a rewritten conversation to its file.
 
-    Raises what `change` raises. If the file has changed since the rewrite, saves the diff and raises ConcurrentChange.
+    Raises what `change_conversation` raises. If the file has changed since the rewrite, saves the diff and raises
+    ConcurrentChange.
     """
     ref = done.original.ref
     try:
-        return change(layout, ref, done.original.data, done.after, "edit")
+        return change_conversation(layout, ref, done.original.data, done.after, "edit")
     except ConcurrentChange as error:
         saved = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
         write_whole(saved, done.diff.encode("utf-8", "surrogateescape"))
@@ -134,7 +141,7 @@ def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
     after = changed.encode("utf-8", "surrogateescape")
     if after == original.data:
         raise NothingDone(NO_CHANGE)
-    if problem := check(mask(original.text), changed, user_turns=rewrite_request.user_turns):
+    if problem := check_rewrite(mask(original.text), changed, user_turns=rewrite_request.user_turns):
         raise Refused(problem[:1].upper() + problem[1:] + ".")
     diff = canonical_diff((FileChange.at(NAME, Content(original.data), Content(after)),))
     words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())

@@ -1,4 +1,4 @@
-"""The look-up tools of a model (`read`, `search`, `files`, ...), and the functions that search and list files."""
+"""The look-up tools of a model (`read`, `search_files`, `files`, ...), and the functions that search and list files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from repoagent.agent.state import Tool
 from repoagent.dataclass import dataclass
 from repoagent.edit.draft import EditSession
 from repoagent.edit.guards.off_limits import WhyNot
-from repoagent.edit.prompt.blocks import quoted
+from repoagent.edit.prompt.blocks import quote_path
 from repoagent.edit.prompt.large_files import read_part
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.files import check_path
 from repoagent.git.process import GitError, git, git_stream
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import layout_of
 from repoagent.llm.model import fence
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -87,7 +87,7 @@ def _read(session: EditSession, action: Action) -> Observation:
         part = read_part(text, lines, characters, session.read_limit // len(ranges))
         if source.path in session.seen:
             session.seen[source.path].append((part.first, part.last))
-        label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
+        label = f'file path={quote_path(source.path)} lines="{part.first}-{part.last}"'
         if part.characters:
             label += f' characters="{part.characters[0]}-{part.characters[1]}"'
         rows += filter(None, [fence(part.text, label), part.rest])
@@ -98,7 +98,7 @@ def media_in(data: bytes, path: str) -> Media | None:
     """The content of a file as an image or PDF; None for text. Raises UsageError if it is broken or unsupported."""
     from repoagent.llm.media import media_of, type_of
 
-    if type_of(data) is None and decode(data) is not None:
+    if type_of(data) is None and decode_text(data) is not None:
         return None
     try:
         return media_of(data, path)
@@ -112,7 +112,7 @@ def _search(session: EditSession, action: Action) -> str:
     pattern = action.args.get("pattern") or _query(action, "pattern")
     path = action.args.get("path", "").strip()
     path = session.source(path).path if path else ""
-    return matches_text(search(session.worktree.top, pattern, session.why_not, path, at=session.at))
+    return matches_text(search_files(session.worktree.top, pattern, session.why_not, path, at=session.at))
 
 
 def matches_text(matches: Matches) -> str:
@@ -150,26 +150,28 @@ def _history(session: EditSession, action: Action) -> str:
         return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
     from repoagent.history.file_history import prompt_block
 
-    summaries = layout(session.worktree).summaries
+    summaries = layout_of(session.worktree).summaries
     block = prompt_block(session.worktree, path, 20, session.why_not, summaries=summaries)
     return fence(block, "history") if block else f"No commits touch {path}."
 
 
 def _uses(session: EditSession, action: Action) -> str:
-    from repoagent.uses.report import answer, answer_text
+    from repoagent.uses.report import answer_text, answer_uses
 
     named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
     symbol = ":".join(filter(None, map(str.strip, named)))
     if not symbol:
         raise UsageError('Specify symbol="NAME" or path="FILE".')
-    text = answer_text(answer(session.worktree, symbol, session.why_not, limit=USES_SHOWN))
+    text = answer_text(answer_uses(session.worktree, symbol, session.why_not, limit=USES_SHOWN))
     return fence(text, "uses") if text else f"No file contains {symbol}."
 
 
 def _recall(session: EditSession, action: Action) -> str:
-    from repoagent.memory.search.search import Search, hit_line, search
+    from repoagent.memory.search.search import SearchOptions, hit_line, search_memories
 
-    hits = search(layout(session.worktree), _query(action, "query"), how=Search(without=session.conversation))
+    hits = search_memories(
+        layout_of(session.worktree), _query(action, "query"), how=SearchOptions(without=session.conversation)
+    )
     lines = [hit_line(hit) for hit in hits if not (hit.file and session.why_not(hit.file))]
     return fence("\n".join(lines), "memories") if lines else "Nothing matches."
 
@@ -215,7 +217,7 @@ class Matches:
     remark: str = ""
 
 
-def search(
+def search_files(
     top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
 ) -> Matches:
     """Find at most MATCH_LIMIT lines that match a Perl regular expression or, if none do, contain it as plain text.

@@ -94,7 +94,7 @@ def tolerated(placements: Sequence[Placement]) -> list[Placement]:
     return [placement for placement in placements if tolerances_text(placement)]
 
 
-def summary(placements: Sequence[Placement]) -> str:
+def placements_text(placements: Sequence[Placement]) -> str:
     """List where the hunks were applied, with any tolerances: "src/app.py:12, src/app.py:40"."""
     return ", ".join(
         f"{placement.path}:{placement.line}"

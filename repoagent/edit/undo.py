@@ -6,16 +6,16 @@ from dataclasses import replace
 from itertools import chain
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.memory import STATES, content_of, pending, record_undone
+from repoagent.edit.memory import STATES, content_of, pending_record, record_undone
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git import undo as git_undo
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.git.undo import UndoResult
 from repoagent.git.undo_log import Edit, find_edit, list_edits
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.llm.conversation import read
-from repoagent.memory.identity.store import memories, resolve_all
+from repoagent.git.worktree import WorkTree, layout_of
+from repoagent.llm.conversation import read_conversation
+from repoagent.memory.identity.store import read_memories, resolve_all
 from repoagent.storage.layout import to_stderr
 
 
@@ -40,16 +40,16 @@ def _change(worktree: WorkTree, edit: Edit, event: str) -> UndoResult:
     change = git_undo.undo if event == "undo" else git_undo.redo
     try:
         before = resolve_all(
-            layout(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)
+            layout_of(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)
         )
     except (RepoagentError, OSError) as error:  # undo the edit nevertheless
         to_stderr(f"could not read the memory of {', '.join(edit.paths)}: {error}")
         before = {}
-    with pending(worktree, edit.id, event) as record:
+    with pending_record(worktree, edit.id, event) as record:
         if before:
             record.keep(before)
         result = change(worktree, edit.id)
-        with uninterrupted():
+        with defer_signals():
             try:
                 record_undone(worktree, replace(edit, commit=result.commit), before, STATES[event])
             except (RepoagentError, OSError) as error:  # the edit is undone nevertheless
@@ -69,11 +69,11 @@ def last_request(worktree: WorkTree) -> LastRequest:
         raise NothingDone("no edit to try again: this work tree has none yet")
     edit = edits[-1]
     present = resolve_all(
-        layout(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)
+        layout_of(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)
     ).values()
-    gone = (memory for memory in memories(layout(worktree)) if memory.identity.path in edit.paths)
+    gone = (memory for memory in read_memories(layout_of(worktree)) if memory.identity.path in edit.paths)
     for memory in chain(present, gone):
-        conversation = read(memory.conversation)
+        conversation = read_conversation(memory.conversation)
         for turn in conversation.turns if conversation else ():
             if turn.role == "user" and turn.meta.get("edit") == edit.id:
                 return LastRequest(edit, turn.text, files_named(turn.meta) or tuple(map(Target, edit.paths)))

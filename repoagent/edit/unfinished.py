@@ -1,7 +1,7 @@
 """Unfinished edits, each with a conversation file and, while it runs, a lock.
 
-Repeating a request on the same bytes resumes its edit, so that no reply is paid for twice. `settle` cleans up after
-crashes.
+Repeating a request on the same bytes resumes its edit, so that no reply is paid for twice. `settle_unfinished` cleans
+up after crashes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.errors import Busy, Refused
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage.locks import locked
+from repoagent.git.worktree import WorkTree, layout_of
+from repoagent.storage.locks import hold_lock
 
 if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
@@ -30,7 +30,7 @@ def conversation_file(dirs: Layout, edit_id: str) -> Path:
 def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
     """Hold the lock of a running edit. Raises Busy if another process holds it."""
     # a listing of conversations may hold it for a moment
-    with locked(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.2, label=f"the edit {edit_id}"):
+    with hold_lock(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.2, label=f"the edit {edit_id}"):
         try:
             yield
         finally:  # removed while locked: a waiting process then creates a new file
@@ -48,7 +48,7 @@ def find_unfinished(dirs: Layout, wanted: str) -> str | None:
         edit_id = file.stem.removeprefix(PREFIX)
         if turns and all(turn.role != "assistant" for turn in turns):
             if _is_dead(dirs, edit_id):
-                forget(dirs, edit_id)
+                forget_edit(dirs, edit_id)
         elif turns and turns[0].meta.get("asked") == wanted and _is_dead(dirs, edit_id):
             return edit_id
     return None
@@ -59,13 +59,13 @@ def turns_of(file: Path) -> tuple[Turn, ...]:
     from repoagent.llm import conversation
 
     try:
-        content = conversation.read(file)
+        content = conversation.read_conversation(file)
     except Refused:
         return (conversation.Turn("assistant", "?"),)
     return content.turns if content else ()
 
 
-def forget(dirs: Layout, edit_id: str) -> None:
+def forget_edit(dirs: Layout, edit_id: str) -> None:
     """Remove the conversation of an edit that has ended, and its lock."""
     file = conversation_file(dirs, edit_id)
     file.with_name(f"{file.name}.lock").unlink(missing_ok=True)
@@ -78,7 +78,7 @@ def set_aside(dirs: Layout, edit_id: str) -> Path:
     renamed = file.with_name(f"kept-{edit_id}.md")
     if file.exists():
         file.replace(renamed)
-    forget(dirs, edit_id)
+    forget_edit(dirs, edit_id)
     return renamed
 
 
@@ -91,19 +91,19 @@ def _is_dead(dirs: Layout, edit_id: str) -> bool:
         return False
 
 
-def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
+def settle_unfinished(worktree: WorkTree, say: Warn, warn: Warn) -> None:
     """Complete or roll back interrupted changes, complete the records of killed commands, and remove their files.
 
     Calls `say` with a sentence for each of these, and `warn` with one for each failure, which a later command retries.
-    Raises what `git.transaction.finish.recover` raises.
+    Raises what `git.transaction.finish.recover_transactions` raises.
     """
     from repoagent.storage.layout import has_leftovers
 
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     if dirs.journal.exists():
-        from repoagent.git.transaction.finish import recover
+        from repoagent.git.transaction.finish import recover_transactions
 
-        for sentence in recover(worktree):
+        for sentence in recover_transactions(worktree):
             say(sentence)
     if not has_leftovers(dirs):
         return
@@ -114,14 +114,14 @@ def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
             interrupted = dirs.memory_lock.lstat().st_size > 0
         if not (any(dead) or interrupted or any(dirs.pending.glob("*"))):
             return
-        from repoagent.edit.memory import complete
+        from repoagent.edit.memory import complete_pending
         from repoagent.memory.identity.store import clear_unborn
-        from repoagent.storage.atomic import sweep
+        from repoagent.storage.atomic import remove_temporary_files
 
-        for sentence in complete(worktree):
+        for sentence in complete_pending(worktree):
             say(sentence)
         for folder in (dirs.root, dirs.private, dirs.pending, dirs.proposals, dirs.conversations, dirs.sent):
-            sweep(folder)
+            remove_temporary_files(folder)
         clear_unborn(dirs)
         for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
             if not lock.with_suffix("").exists():

@@ -2,7 +2,7 @@
 
 The new file is exchanged with the old one in one system call (renameat2 on Linux, renameatx_np on macOS), and exchanged
 back if the old file has unexpected content. A file that cannot be exchanged (hard links, mount points) is overwritten
-in place. A `Step` is one such write.
+in place. A `FileStep` is one such write.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from repoagent.git.files import (
     Content,
     FileChange,
     FileLocation,
-    look,
+    is_partly_overwritten,
     open_location,
-    same,
-    torn,
+    read_content,
+    same_content,
 )
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.layout import to_stderr
@@ -39,7 +39,7 @@ _DARWIN_SWAP = 2  # RENAME_SWAP of sys/stdio.h
 _UNKNOWN = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
-def exchange(folder: int, first: str, second: str) -> bool:
+def exchange_files(folder: int, first: str, second: str) -> bool:
     """Exchange two files of the open folder; return False if the system or file system cannot do that.
 
     Raises OSError for any other failure, such as EBUSY for a mount point.
@@ -62,7 +62,7 @@ def exchange(folder: int, first: str, second: str) -> bool:
     raise OSError(error, os.strerror(error), first)
 
 
-class Moved(Refused):
+class FilesChanged(Refused):
     """Files have changed since the edit was made. `current` maps their paths to their current content."""
 
     def __init__(self, current: dict[str, Content | None]) -> None:
@@ -91,11 +91,12 @@ def write_file(
     *,
     permissions: int | None = None,
 ) -> None:
-    """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and extended attributes.
+    """Replace the content `old` of `path` with `new` (None: no file), keeping owner, mode, ACL and extended
+    attributes.
 
     `temporary` is an unused file name in the same folder. A new file gets `permissions`, by default according to the
-    umask. Missing folders are created; folders left empty by a deletion are removed. Raises Moved if the content is not
-    `old` or changes during the call, SystemFailed if a system call fails.
+    umask. Missing folders are created; folders left empty by a deletion are removed. Raises FilesChanged if the
+    content is not `old` or changes during the call, SystemFailed if a system call fails.
     """
     try:
         with open_location(top, path, temporary, create=old is None) as location:
@@ -120,7 +121,7 @@ def write_file(
 
 
 def _change(location: FileLocation, old: Content, new: Content) -> None:
-    if same(old, new):
+    if same_content(old, new):
         _refuse_unless(location, old)
     elif old.is_link or new.is_link:
         _create_temporary(location, new)
@@ -131,13 +132,13 @@ def _change(location: FileLocation, old: Content, new: Content) -> None:
             _create_temporary_like(location, old, new)
             _swap(location, old, new)
         except CannotReplace:
-            # from front to back, then truncate: a kill leaves a `torn` file
+            # from front to back, then truncate: a kill leaves a `is_partly_overwritten` file
             with os.fdopen(location.open(location.name, os.O_RDWR), "r+b", buffering=0) as file:
                 if hasattr(fcntl, "F_SETLEASE"):
                     _lease(file.fileno(), fcntl.F_WRLCK)
                 current = file.readall()
                 if current != old.data:
-                    raise Moved({location.path: Content(current, old.mode)}) from None
+                    raise FilesChanged({location.path: Content(current, old.mode)}) from None
                 file.seek(0)
                 view = memoryview(new.data)
                 while view:
@@ -160,7 +161,7 @@ def _create(location: FileLocation, new: Content, permissions: int | None) -> No
         try:
             location.link(location.temporary, location.name)
         except FileExistsError:
-            raise Moved({location.path: location.look(location.name)}) from None
+            raise FilesChanged({location.path: location.look(location.name)}) from None
         except OSError:  # a file system without hard links
             _refuse_unless(location, None)
             location.rename(location.temporary, location.name)
@@ -173,23 +174,23 @@ def _delete(location: FileLocation, old: Content) -> None:
     location.rename(location.name, location.temporary)
     _wait_for_writers(location, location.temporary)
     removed = location.look(location.temporary)
-    if not same(removed, old):
+    if not same_content(removed, old):
         try:
             location.link(location.temporary, location.name)
         except FileExistsError:
             raise _keep_earlier_save(location) from None
     location.remove(location.temporary)
-    if not same(removed, old):
-        raise Moved({location.path: removed})
+    if not same_content(removed, old):
+        raise FilesChanged({location.path: removed})
 
 
 def _refuse_unless(location: FileLocation, old: Content | None) -> None:
     current = location.look(location.name)
-    if not same(current, old):
-        raise Moved({location.path: current})
+    if not same_content(current, old):
+        raise FilesChanged({location.path: current})
 
 
-def _keep_earlier_save(location: FileLocation) -> Moved:
+def _keep_earlier_save(location: FileLocation) -> FilesChanged:
     """Keep an earlier save next to the file, which was saved again while that save was being restored."""
     number = 1
     while location.look(name := f"{location.temporary}-saved-{number}") is not None:
@@ -199,7 +200,7 @@ def _keep_earlier_save(location: FileLocation) -> Moved:
     to_stderr(
         f"{location.path} was saved twice while repoagent was writing it: the earlier save is in {path}"
     )
-    return Moved({location.path: location.look(location.name)})
+    return FilesChanged({location.path: location.look(location.name)})
 
 
 def _create_temporary(location: FileLocation, new: Content, permissions: int | None = None) -> None:
@@ -273,7 +274,7 @@ def copy_metadata(location: FileLocation, model: int) -> None:
 def _swap(location: FileLocation, old: Content, new: Content) -> None:
     """Exchange the temporary file with the existing one, and back if that was not `old`: it was saved just before."""
     try:
-        swapped = exchange(location.folder, location.temporary, location.name)
+        swapped = exchange_files(location.folder, location.temporary, location.name)
     except OSError as error:
         location.remove(location.temporary)
         raise _not_replaceable(error) from error
@@ -282,15 +283,15 @@ def _swap(location: FileLocation, old: Content, new: Content) -> None:
         return
     _wait_for_writers(location, location.temporary)
     replaced = location.look(location.temporary)
-    if not same(replaced, old):
-        exchange(location.folder, location.temporary, location.name)
+    if not same_content(replaced, old):
+        exchange_files(location.folder, location.temporary, location.name)
         _wait_for_writers(location, location.temporary)
-        if not same(location.look(location.temporary), new):  # a later save
-            exchange(location.folder, location.temporary, location.name)
+        if not same_content(location.look(location.temporary), new):  # a later save
+            exchange_files(location.folder, location.temporary, location.name)
             raise _keep_earlier_save(location)
     location.remove(location.temporary)
-    if not same(replaced, old):
-        raise Moved({location.path: replaced})
+    if not same_content(replaced, old):
+        raise FilesChanged({location.path: replaced})
 
 
 def _replace(location: FileLocation, old: Content) -> None:
@@ -309,9 +310,9 @@ def _replace(location: FileLocation, old: Content) -> None:
         raise _not_replaceable(error) from error
     _wait_for_writers(location, backup)
     replaced = location.look(backup)
-    if not same(replaced, old):
+    if not same_content(replaced, old):
         location.rename(backup, location.name)
-        raise Moved({location.path: replaced})
+        raise FilesChanged({location.path: replaced})
     location.remove(backup)
 
 
@@ -353,7 +354,7 @@ def _lease(descriptor: int, kind: int) -> None:
 
 
 @dataclass(frozen=True)
-class Step:
+class FileStep:
     """The write of one file, from `old` to `new`.
 
     `temporary` is the name of the new file until it replaces the old one. For a change that is already in the work
@@ -373,7 +374,7 @@ class Step:
 
 def steps_of(
     changes: Iterable[FileChange], edit_id: str, in_place: Mapping[str, Content | None] | None = None
-) -> tuple[Step, ...]:
+) -> tuple[FileStep, ...]:
     """The steps for the changes; a rename becomes a new file and a deletion.
 
     `in_place` means that the work tree already has the changes. It maps paths to the content of files that have changed
@@ -387,7 +388,7 @@ def steps_of(
             sides.append((change.old_path, change.old, None))
     steps = []
     for number, (path, old, new) in enumerate(sides):
-        step = Step(path, old, new, f".repoagent-{edit_id}-{number}")
+        step = FileStep(path, old, new, f".repoagent-{edit_id}-{number}")
         if in_place is not None:
             current = in_place.get(path, new)
             step = replace(step, old=current, new=current, was=old, done=new)
@@ -395,7 +396,9 @@ def steps_of(
     return tuple(steps)
 
 
-def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileChange]) -> tuple[Step, ...]:
+def with_permissions(
+    top: Path, steps: Sequence[FileStep], changes: Sequence[FileChange]
+) -> tuple[FileStep, ...]:
     """The steps, with `permissions` set for renamed and deleted files."""
     sources = {
         change.path: change.old_path
@@ -413,14 +416,16 @@ def with_permissions(top: Path, steps: Sequence[Step], changes: Sequence[FileCha
     return tuple(with_them)
 
 
-def refuse_moved(top: Path, steps: Sequence[Step]) -> None:
-    current = {step.path: look(top, step.path) for step in steps}
-    moved = {step.path: current[step.path] for step in steps if not same(current[step.path], step.old)}
+def refuse_moved(top: Path, steps: Sequence[FileStep]) -> None:
+    current = {step.path: read_content(top, step.path) for step in steps}
+    moved = {
+        step.path: current[step.path] for step in steps if not same_content(current[step.path], step.old)
+    }
     if moved:
-        raise Moved(moved)
+        raise FilesChanged(moved)
 
 
-def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
+def new_folders(top: Path, steps: Sequence[FileStep]) -> tuple[str, ...]:
     """The folders that the steps will create, inner ones first."""
     parents = {
         parent.as_posix()
@@ -431,7 +436,7 @@ def new_folders(top: Path, steps: Sequence[Step]) -> tuple[str, ...]:
     return tuple(sorted((path for path in parents if not (top / path).is_dir()), key=len, reverse=True))
 
 
-def revert_step(top: Path, step: Step) -> bool:
+def revert_step(top: Path, step: FileStep) -> bool:
     """Restore `old` if the file still has what the step wrote; return False if another program has changed it.
 
     If a killed process left another program's version under a temporary name, that version is restored instead.
@@ -439,25 +444,25 @@ def revert_step(top: Path, step: Step) -> bool:
     save: Path | None = None
     for name in (step.temporary, step.temporary + BACKUP_SUFFIX):  # remove our files that a kill has left
         path = (Path(step.path).parent / name).as_posix()
-        leftover = look(top, path)
+        leftover = read_content(top, path)
         if leftover is None:
             continue
         unfinished = step.new is not None and step.new.data.startswith(leftover.data)
-        if same(leftover, step.old) or unfinished:
+        if same_content(leftover, step.old) or unfinished:
             (top / path).unlink()
         else:
             save = top / path
-    current = look(top, step.path)
-    if save is not None and same(current, step.new) and current is not None:
+    current = read_content(top, step.path)
+    if save is not None and same_content(current, step.new) and current is not None:
         save.replace(top / step.path)
         return False
     changes_mode = step.old is not None and step.new is not None and step.old.mode != step.new.mode
-    if same(current, step.old) and not (changes_mode and current == step.new):
+    if same_content(current, step.old) and not (changes_mode and current == step.new):
         return True
-    if not same(current, step.new) and not torn(current, step.old, step.new):
+    if not same_content(current, step.new) and not is_partly_overwritten(current, step.old, step.new):
         return False
     try:
         write_file(top, step.path, current, step.old, step.temporary, permissions=step.permissions)
-    except Moved:
+    except FilesChanged:
         return False
     return True

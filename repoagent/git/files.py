@@ -244,7 +244,7 @@ def open_location(
         os.close(descriptor)
 
 
-def look(top: Path, path: str) -> Content | None:
+def read_content(top: Path, path: str) -> Content | None:
     """The content of `path`; None if it is missing. Raises Refused for a folder or a special file."""
     try:
         with open_location(top, path) as location:
@@ -253,7 +253,7 @@ def look(top: Path, path: str) -> Content | None:
         return None
 
 
-def same(first: Content | None, second: Content | None) -> bool:
+def same_content(first: Content | None, second: Content | None) -> bool:
     """Whether two contents have equal bytes, and both are links or both are files.
 
     The executable bit is ignored, since it is meaningless if core.fileMode is off.
@@ -263,7 +263,7 @@ def same(first: Content | None, second: Content | None) -> bool:
     return first.data == second.data and first.is_link == second.is_link
 
 
-def torn(current: Content | None, old: Content | None, new: Content | None) -> bool:
+def is_partly_overwritten(current: Content | None, old: Content | None, new: Content | None) -> bool:
     """Whether `current` is `old`, partly overwritten in place by `new`."""
     if current is None or old is None or new is None or current.is_link:
         return False

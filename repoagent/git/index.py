@@ -43,7 +43,7 @@ def index_path(worktree: WorkTree) -> Path:
     return path
 
 
-def entry(mode: str, oid: str) -> Entry | None:
+def parse_entry(mode: str, oid: str) -> Entry | None:
     """The entry for a mode and id as git prints them; None for mode 0."""
     return None if mode == "000000" else Entry(mode, oid)
 
@@ -135,7 +135,7 @@ def put_entries(
         update(assumed, "--assume-unchanged", "--stdin")
 
 
-def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
+def refresh_index(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
     """Record the sizes and times of `paths` in the index `file`, so that `git status` need not read the files.
 
     Files that git cannot read are skipped.
@@ -216,9 +216,9 @@ def _read(worktree: WorkTree, untracked_files: str) -> tuple[Status, list[str]]:
             headers[key] = value
         elif kind == "1":
             letters, submodule, head_mode, staged_mode, _, head, staged, path = rest.split(" ", 7)
-            old = entry(head_mode, head)
+            old = parse_entry(head_mode, head)
             intended = old is None and letters[0] == "."
-            new = None if intended else entry(staged_mode, staged)
+            new = None if intended else parse_entry(staged_mode, staged)
             changed[path] = Changed(old, new, letters[1] != ".", intended, submodule != "N...")
         elif kind == "u":
             unmerged.append(rest.split(" ", 9)[9])

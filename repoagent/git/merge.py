@@ -8,12 +8,12 @@ from dataclasses import field
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.git.files import SYMLINK, Content, same
+from repoagent.git.files import SYMLINK, Content, same_content
 from repoagent.git.index import Entry
-from repoagent.git.objects import read_blobs, store
+from repoagent.git.objects import read_blobs, store_blob
 from repoagent.git.process import git, git_output
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.storage.journal import scratch
+from repoagent.git.worktree import WorkTree, layout_of
+from repoagent.storage.journal import scratch_folder
 
 _CONFLICTS = range(128)  # merge-file's exit code is the number of conflicts, at most 127
 _NO_TEXT = 255  # and this for binary files
@@ -51,7 +51,7 @@ def merge(
         return after
     if after in (before, version):
         return version
-    with scratch(layout(worktree).journal, "merge") as folder:
+    with scratch_folder(layout_of(worktree).journal, "merge") as folder:
         version_file, before_file, after_file = (folder / name for name in ("version", "before", "after"))
         version_file.write_bytes(version)
         before_file.write_bytes(before)
@@ -68,14 +68,14 @@ def merge(
         return _conflict(ours, theirs) if text is None else text
 
 
-def carry(
+def merge_content(
     worktree: WorkTree, current: Content | None, before: Content | None, after: Content | None
 ) -> Content | Conflict | None:
     """Apply the change from `before` to `after` to the file content `current`, and return the result.
 
     All other changes are kept. None means no file. The mode changes only if the change includes it.
     """
-    if same(current, before) or same(current, after):
+    if same_content(current, before) or same_content(current, after):
         target = after
     elif (
         current is None
@@ -178,7 +178,7 @@ def lines_text(lines: Sequence[tuple[int, int]]) -> str:
     )
 
 
-def project(
+def merge_entry(
     worktree: WorkTree, version: Entry | None, before: Entry | None, after: Entry | None
 ) -> Entry | Conflict | None:
     """Merge the change from `before` to `after` into the entry `version`; None means no file."""
@@ -196,7 +196,7 @@ def project(
         return Entry(mode, oid)
     blobs = read_blobs(worktree, [version.oid, before.oid, after.oid])
     merged = merge(worktree, blobs[version.oid], blobs[before.oid], blobs[after.oid], exact=True)
-    return merged if isinstance(merged, Conflict) else Entry(mode, store(worktree, merged))
+    return merged if isinstance(merged, Conflict) else Entry(mode, store_blob(worktree, merged))
 
 
 def _pick(version: str, before: str, after: str) -> str | None:

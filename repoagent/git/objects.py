@@ -10,7 +10,7 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import SYMLINK, Content, empty_tree
-from repoagent.git.index import Entry, entry
+from repoagent.git.index import Entry, parse_entry
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree
 
@@ -20,7 +20,7 @@ _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding"
 def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | None) -> Entry:
     """Store `content` of the file `path` as `git add` would if `staged` were its index entry; return the new entry."""
     if content.is_link:
-        return Entry(content.mode, store(worktree, content.data))
+        return Entry(content.mode, store_blob(worktree, content.data))
     filtered: tuple[str, ...] = (f"--path={path}",)
     # if line endings are left to git, `git add` keeps CRLF if the staged blob has it too; hash-object does not know
     # the index
@@ -30,13 +30,13 @@ def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | Non
         values = dict(zip(fields[1::3], fields[2::3], strict=False))
         specified = {name for name, value in values.items() if value != "unspecified"}
         if values.get("text") == "auto" and not specified & {"filter", "ident", "working-tree-encoding"}:
-            return Entry(content.mode, store(worktree, content.data))
+            return Entry(content.mode, store_blob(worktree, content.data))
         if not specified & {"text", "eol", "crlf"}:
             filtered = (*filtered, "-c", "core.autocrlf=false")
     return Entry(content.mode, _store(worktree, content.data, *filtered))
 
 
-def store(worktree: WorkTree, data: bytes) -> str:
+def store_blob(worktree: WorkTree, data: bytes) -> str:
     """Store `data` as a blob, without git's filters; return its id."""
     return _store(worktree, data, "--no-filters")
 
@@ -192,7 +192,7 @@ def _differences(raw: str) -> Iterator[tuple[str, Entry | None, Entry | None]]:
     fields = raw.split("\0")
     for description, path in zip(fields[::2], fields[1::2], strict=False):
         old_mode, mode, old, new, _ = description.rpartition(":")[2].split(" ")
-        yield path, entry(old_mode, old), entry(mode, new)
+        yield path, parse_entry(old_mode, old), parse_entry(mode, new)
 
 
 def first_parents(worktree: WorkTree, count: int) -> list[tuple[str, str | None]]:
@@ -206,7 +206,7 @@ def has_object(worktree: WorkTree, oid: str) -> bool:
     return git_output(worktree.top, "cat-file", "-e", oid, ok=(0, 1, 128)).returncode == 0
 
 
-def contains(worktree: WorkTree, tip: str, commit: str) -> bool:
+def is_in_history(worktree: WorkTree, tip: str, commit: str) -> bool:
     """Whether `commit` is `tip` or one of its ancestors; False if either commit does not exist."""
     arguments = ("merge-base", "--is-ancestor", commit, tip)
     return git_output(worktree.top, *arguments, ok=(0, 1, 128)).returncode == 0

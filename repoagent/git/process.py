@@ -61,7 +61,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Defer ^C, and other terminating signals that have a handler, to the end of the block.
 
     git does not receive these signals.
@@ -145,7 +145,7 @@ def git_output(
     own_session = _interrupts.held_back
     process = None
     try:
-        with uninterrupted():  # subprocess.run would leave git running after ^C during the start
+        with defer_signals():  # subprocess.run would leave git running after ^C during the start
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
@@ -283,7 +283,7 @@ def start_program(
     `stderr` is as for `Popen`. If the program cannot start, raises the exception that `failure` returns for the reason.
     """
     with contextlib.ExitStack() as stack:
-        with uninterrupted():  # a ^C right after the start must not lose the process to kill
+        with defer_signals():  # a ^C right after the start must not lose the process to kill
             try:
                 process = subprocess.Popen(
                     command, shell=isinstance(command, str), cwd=cwd, env=env, stdin=subprocess.PIPE,

@@ -15,17 +15,17 @@ from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, NothingDone, Refused
-from repoagent.git.file_writer import Step
-from repoagent.git.files import Content, FileChange, look
+from repoagent.git.file_writer import FileStep
+from repoagent.git.files import Content, FileChange, read_content
 from repoagent.git.index import Entry, Staged, Status, read_entries, read_status
-from repoagent.git.merge import Conflict, carry, lines_text, project
+from repoagent.git.merge import Conflict, lines_text, merge_content, merge_entry
 from repoagent.git.objects import Commit, has_object, head_commit, read_commit
-from repoagent.git.process import GitError, git, uninterrupted
-from repoagent.git.transaction.commit import encode
-from repoagent.git.transaction.finish import archive
-from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record
+from repoagent.git.process import GitError, defer_signals, git
+from repoagent.git.transaction.commit import encode_message
+from repoagent.git.transaction.finish import archive_edit
+from repoagent.git.transaction.journal import COMMITTING, JournalRecord, PlannedPath
 from repoagent.git.transaction.other_files import update_user_index
-from repoagent.git.transaction.plan import Plan, Versions, conflict_lines, refuse_operation
+from repoagent.git.transaction.plan import CommitPlan, EntryVersions, conflict_lines, refuse_operation
 from repoagent.git.transaction.results import Options, restored_notes
 from repoagent.git.transaction.transaction import BaseTransaction, Transaction
 from repoagent.git.undo_log import Edit, commit_of, edit_record, find_edit, is_as_stored, is_shared, is_whole
@@ -68,7 +68,7 @@ def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
     part = "" if whole else f"edit {edit.id} in "
     text = f'Revert "{subject}"\n\nThis reverts {part}commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
-    return _with_commit(worktree, plan, options, encode(worktree, text, "replace"))
+    return _with_commit(worktree, plan, options, encode_message(worktree, text, "replace"))
 
 
 def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
@@ -88,7 +88,7 @@ def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
             return _move_branch(worktree, plan, made)
         # the final message, including changes by hooks and the user
         text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
-        message = encode(worktree, text.decode(errors="replace"), "replace")
+        message = encode_message(worktree, text.decode(errors="replace"), "replace")
     return _with_commit(worktree, plan, options, message)
 
 
@@ -97,7 +97,7 @@ class _Undo(NamedTuple):
 
     event: str
     edit: Edit
-    record: Record
+    record: JournalRecord
     changes: tuple[FileChange, ...]
 
 
@@ -154,7 +154,7 @@ def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
     return UndoResult(edit, ends[1] or None, True, edit.paths)
 
 
-def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[FileChange]:
+def _changes(worktree: WorkTree, record: JournalRecord, *, undo: bool) -> Iterator[FileChange]:
     """The changes to the present files, without those made already. Raises Refused for later changes on the same
     lines."""
     steps = {step.path: step for step in record.steps}
@@ -163,7 +163,7 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
         path, before, target, after = (
             (new_path, new, old_path, old) if undo else (old_path, old, new_path, new)
         )
-        current, occupied = look(worktree.top, path), look(worktree.top, target) is not None
+        current, occupied = read_content(worktree.top, path), read_content(worktree.top, target) is not None
         if current is None and occupied:
             continue  # it is done already
         if current is None or occupied:
@@ -172,13 +172,13 @@ def _changes(worktree: WorkTree, record: Record, *, undo: bool) -> Iterator[File
         yield _change(worktree, path, current, (before, after), target)
     for step in steps.values():
         before, after = (step.new, step.old) if undo else (step.old, step.new)
-        current = look(worktree.top, step.path)
+        current = read_content(worktree.top, step.path)
         change = _change(worktree, step.path, current, (before, after))
         if not change.is_noop:
             yield change
 
 
-def _renames(record: Record) -> dict[str, str]:
+def _renames(record: JournalRecord) -> dict[str, str]:
     """Old paths by new path. An edit without a commit has only steps: a new file followed by a deletion."""
     if record.planned:
         return {planned.path: planned.renamed for planned in record.planned if planned.renamed}
@@ -199,7 +199,7 @@ def _change(
     """The change of `path`, now `current`, that turns the first of `sides` into the second and keeps the rest; it
     becomes `target`. Raises Refused on a conflict."""
     before, after = sides
-    content = carry(worktree, current, before, after)
+    content = merge_content(worktree, current, before, after)
     if isinstance(content, Conflict):
         if any(side is None or side.is_link for side in (current, before, after)):
             raise Refused(f"{path} has changed since the edit: resolve this by hand, or use `git revert`")
@@ -232,10 +232,10 @@ class MoveTransaction(BaseTransaction):
         self._changes_head = self._target != (self._start or "")
         self._planned = planned
 
-    def _make_plan(self, status: Status) -> Plan:
+    def _make_plan(self, status: Status) -> CommitPlan:
         if status.head != self._start:
             raise Busy("another program moved HEAD: check `git log` and try again")
-        return Plan(tuple(self._planned(status)))
+        return CommitPlan(tuple(self._planned(status)))
 
     def move(self) -> None:
         """Move the branch, then update the index. Raises Busy if another program moved HEAD."""
@@ -243,7 +243,7 @@ class MoveTransaction(BaseTransaction):
         self._refuse_moved(head_commit(worktree), current_branch(worktree))
         self._open.store(state=COMMITTING, commit=self._target or None, started=time.time_ns())
         record = self._open.record
-        with uninterrupted():
+        with defer_signals():
             if self._changes_head:
                 target = ("HEAD", self._target) if self._target else ("-d", "HEAD")
                 reason = f"repoagent: {record.event} {record.id}"
@@ -259,7 +259,7 @@ class MoveTransaction(BaseTransaction):
     def _finish(self, made: Commit | None) -> None:
         if self._open.record.state == COMMITTING and (head_commit(self._worktree) or "") == self._target:
             update_user_index(self._open)
-            archive(self._open)
+            archive_edit(self._open)
         else:
             super()._finish(made)
 
@@ -278,7 +278,7 @@ def _plan_move(
     the index entries that the edit left and to restore, `bits` the flags. Raises Refused for other staged changes on
     the same lines."""
     paths = [*was, *(path for path in staged if path not in was)]
-    versions = Versions(worktree, status, read_entries(worktree, paths))
+    versions = EntryVersions(worktree, status, read_entries(worktree, paths))
     as_left = all(versions.staged(path) == left for path, (left, _) in staged.items())
     for path in paths:
         current = versions.staged(path)
@@ -298,7 +298,7 @@ def _plan_move(
         elif source != path and current is not None:
             stage = Conflict()
         else:  # other staged work follows a rename
-            stage = project(worktree, versions.staged(source), was[source], becomes[path])
+            stage = merge_entry(worktree, versions.staged(source), was[source], becomes[path])
         if isinstance(stage, Conflict):
             raise Refused(
                 f"{path} has other staged changes{conflict_lines(stage)}: commit, stash or unstage them first"
@@ -308,7 +308,7 @@ def _plan_move(
 
 
 def unstage_changes(
-    worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[Step], event: str, edit_id: str
+    worktree: WorkTree, changes: Sequence[FileChange], steps: Sequence[FileStep], event: str, edit_id: str
 ) -> bool:
     """Write `changes`, which revert `steps`, and unstage the parts of `steps` that are staged, even during a merge.
 
@@ -325,20 +325,20 @@ def unstage_changes(
     return True
 
 
-def _plan_unstage(worktree: WorkTree, status: Status, steps: Sequence[Step]) -> Iterator[PlannedPath]:
+def _plan_unstage(worktree: WorkTree, status: Status, steps: Sequence[FileStep]) -> Iterator[PlannedPath]:
     changed = {step.path: step for step in steps if step.path in status.changed}
     index = read_entries(worktree, changed) if changed else {}
-    versions = Versions(worktree, status, index)
+    versions = EntryVersions(worktree, status, index)
     for path, step in changed.items():
         head, staged = versions.in_head(path), versions.staged(path)
         intended = status.changed[path].intent_to_add and step.old is None  # a new file, by `git add -N`
         if staged == head and not intended:
             continue
         before, after = versions.blob(path, step.old), versions.blob(path, step.new)
-        without = project(worktree, head, after, before)
+        without = merge_entry(worktree, head, after, before)
         if without != head and not isinstance(without, Conflict):
             continue
-        stage = project(worktree, staged, after, before)
+        stage = merge_entry(worktree, staged, after, before)
         if isinstance(stage, Conflict):  # the user has staged something else on these lines
             continue
         if stage != staged or intended:

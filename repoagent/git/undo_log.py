@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused
-from repoagent.git.objects import Commit, contains, has_object, read_commit
+from repoagent.git.objects import Commit, has_object, is_in_history, read_commit
 from repoagent.git.process import git, git_output
 from repoagent.git.transaction.finish import edit_folder
-from repoagent.git.transaction.journal import Record, load
-from repoagent.git.worktree import WorkTree, current_branch, layout
+from repoagent.git.transaction.journal import JournalRecord, load_record
+from repoagent.git.worktree import WorkTree, current_branch, layout_of
 from repoagent.storage import json_files
 
 _KEYS = {"event", "id", "time", "branch", "commit", "parent", "paths", "no_commit"}
@@ -37,7 +37,7 @@ class Edit:
 def list_edits(worktree: WorkTree) -> list[Edit]:
     """All edits in this work tree, ordered by when each was last made, undone or redone."""
     edits: dict[str, Edit] = {}
-    for line in json_files.read_records(layout(worktree).edits):
+    for line in json_files.read_records(layout_of(worktree).edits):
         if not line.keys() >= _KEYS:
             continue  # written by another program
         edit_id = line["id"]
@@ -75,10 +75,10 @@ def find_edit(worktree: WorkTree, edit_id: str | None, *, undone: bool) -> Edit:
     )
 
 
-def edit_record(worktree: WorkTree, edit: Edit) -> Record:
+def edit_record(worktree: WorkTree, edit: Edit) -> JournalRecord:
     """The record of an edit, with the bytes of its files. Raises Refused if the record has been removed."""
     folder = edit_folder(worktree, edit.id)
-    record = load(folder) if folder.is_dir() else None
+    record = load_record(folder) if folder.is_dir() else None
     if record is None:
         raise Refused(f"the files of edit {edit.id} are no longer stored: use `git revert` on its commit")
     return record
@@ -89,20 +89,24 @@ def commit_of(worktree: WorkTree, edit: Edit) -> str:
 
     Raises Refused if there is none.
     """
-    if edit.commit and contains(worktree, "HEAD", edit.commit):
+    if edit.commit and is_in_history(worktree, "HEAD", edit.commit):
         return edit.commit
     committed = _commits_by_trailer(worktree, edit.id)
     if edit.id in committed:
         return committed[edit.id][0]
     branch = current_branch(worktree)
-    if edit.branch != branch and edit.commit and contains(worktree, f"refs/heads/{edit.branch}", edit.commit):
+    if (
+        edit.branch != branch
+        and edit.commit
+        and is_in_history(worktree, f"refs/heads/{edit.branch}", edit.commit)
+    ):
         raise Refused(
             f"the commit of edit {edit.id} is not in this branch's history: switch to its branch ({edit.branch}), "
             "or choose another edit"
         )
     others = reversed([other for other in list_edits(worktree) if not other.undone and other.id != edit.id])
     last = next(
-        (other for other in others if other.commit and contains(worktree, "HEAD", other.commit)), None
+        (other for other in others if other.commit and is_in_history(worktree, "HEAD", other.commit)), None
     )
     raise Refused(
         f"the commit of edit {edit.id} is {'no longer' if edit.branch == branch else 'not'} in the history of "
@@ -126,7 +130,7 @@ def list_undoable(worktree: WorkTree) -> list[tuple[Edit, str | None, str]]:
             undoable.append((edit, None, ""))
         elif edit.id in committed:
             undoable.append((edit, *committed[edit.id]))
-        elif edit.commit and contains(worktree, "HEAD", edit.commit):  # without trailers
+        elif edit.commit and is_in_history(worktree, "HEAD", edit.commit):  # without trailers
             subject = os.fsdecode(git(worktree.top, "log", "-1", "--format=%s", edit.commit, "--"))
             undoable.append((edit, edit.commit, subject.strip()))
     return undoable
@@ -173,7 +177,7 @@ def is_shared(worktree: WorkTree, commit: str) -> bool:
     else:
         others = [entry for entry in entries if f"worktree {worktree.top}\n" not in entry + "\n"]
     heads = [line[5:] for entry in others for line in entry.splitlines() if line.startswith("HEAD ")]
-    return any(contains(worktree, other, commit) for other in heads if other.strip("0"))
+    return any(is_in_history(worktree, other, commit) for other in heads if other.strip("0"))
 
 
 def is_as_stored(worktree: WorkTree, made: Commit) -> bool:

@@ -204,14 +204,14 @@ def _pin_environment(worktree: WorkTree) -> None:
         os.environ["GIT_COMMON_DIR"] = str(worktree.common_dir)
 
 
-def layout(worktree: WorkTree) -> Layout:
+def layout_of(worktree: WorkTree) -> Layout:
     """The paths of repoagent's files, both shared ones and those private to this work tree."""
     if worktree.main_top is None:
         return Layout(worktree.common_dir / "repoagent", worktree.git_dir)
     return Layout(worktree.main_top / ".repoagent", worktree.git_dir)
 
 
-def relative(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
+def relative_path(worktree: WorkTree, path: Path | str, cwd: Path) -> str:
     """Convert `path`, as written in `cwd`, to a path relative to the top; "." for the top itself.
 
     Symbolic links to folders on the way are resolved; one at the end is not. Raises UsageError for a path outside the
@@ -269,7 +269,7 @@ def gather_facts(worktree: WorkTree) -> Facts:
         current_branch(worktree),
         tuple(subjects[:_SUBJECTS]),
         tuple(languages.most_common(_LANGUAGES)),
-        operation(worktree),
+        operation_in_progress(worktree),
         tuple(sorted(unmerged)),
     )
 
@@ -283,7 +283,7 @@ def head_blobs(worktree: WorkTree, paths: Collection[str]) -> dict[str, str]:
     return {path: fields.split(" ")[2] for fields, _, path in entries}
 
 
-def operation(worktree: WorkTree) -> str | None:
+def operation_in_progress(worktree: WorkTree) -> str | None:
     """The operation in progress: "rebase", "am", "merge", "cherry-pick", "revert", "squash", "bisect", or None."""
     folder = worktree.git_dir
     if (folder / "rebase-apply" / "applying").exists():

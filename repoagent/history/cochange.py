@@ -37,7 +37,7 @@ SURE = 2.0  # extra weight of a shared word for a file that is in all commits of
 Evidence = tuple[str, float, dict[int, float]]  # a reason, its weight, and its value for each file
 
 
-class Commit(NamedTuple):
+class HistoryCommit(NamedTuple):
     """One commit, not a merge, with the files that it changed."""
 
     number: int  # position in the index; a larger number is a newer commit
@@ -47,22 +47,22 @@ class Commit(NamedTuple):
     files: Sequence[int]  # their ids; empty if size > MOST_FILES
 
 
-class View(Protocol):
+class HistoryView(Protocol):
     """The history that one revision reaches. A file keeps its id through all renames."""
 
     def file(self, path: bytes) -> int | None:
         """The id of the file that has this path at the revision, or had it last; None if there is none."""
         ...
 
-    def commits(self, file: int, limit: int) -> list[Commit]:
+    def commits(self, file: int, limit: int) -> list[HistoryCommit]:
         """The commits that changed the file, newest first, without merges."""
         ...
 
-    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[HistoryCommit]]:
         """`commits` of several files at once; `limit` applies to each."""
         ...
 
-    def latest(self, limit: int) -> list[Commit]:
+    def latest(self, limit: int) -> list[HistoryCommit]:
         """The newest commits that the revision reaches, at most `limit`, newest first."""
         ...
 
@@ -100,8 +100,13 @@ class Neighbor(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def neighbors(
-    view: View, files: Sequence[int], paths: Sequence[bytes], *, limit: int = 20, min_score: float = 0.0
+def rank_neighbors(
+    view: HistoryView,
+    files: Sequence[int],
+    paths: Sequence[bytes],
+    *,
+    limit: int = 20,
+    min_score: float = 0.0,
 ) -> list[Neighbor]:
     """At most `limit` neighbors of the queried `files`, best first; ties are ordered by path.
 
@@ -131,7 +136,7 @@ def neighbors(
         evidence.append(("through", THROUGH * part, walk(starts, PARTNER_HALF, query)))
     names = paths[:QUERY_NAMES]
     for path in names:
-        same = list(alive.of([file for file in view.namesakes(stem(path)) if file not in query]))
+        same = list(alive.of([file for file in view.namesakes(name_stem(path)) if file not in query]))
         siblings = [file for file in view.folder(path.rpartition(b"/")[0], FOLDER) if file not in query]
         ranks = {file: 1 / (1 + rank) for rank, file in enumerate(siblings)}
         part = 1 / len(names)
@@ -162,7 +167,9 @@ def neighbors(
     bounded = {
         file: 1 - exp(-scores[file]) for file in _best(scores, present, limit)
     }  # 0 to 1, in the same order
-    joint: dict[int, list[Commit]] = {file: [] for file, score in bounded.items() if score >= min_score}
+    joint: dict[int, list[HistoryCommit]] = {
+        file: [] for file, score in bounded.items() if score >= min_score
+    }
     for commit in every:
         for file in joint.keys() & commit.files:
             joint[file].append(commit)
@@ -198,7 +205,7 @@ def _best(scores: Mapping[int, float], paths: Mapping[int, bytes], limit: int) -
 
 
 def direct(
-    history: Sequence[Commit], query: frozenset[int], newest: int
+    history: Sequence[HistoryCommit], query: frozenset[int], newest: int
 ) -> tuple[dict[int, float], dict[int, float]]:
     """For each other file, its share of the commits in `history` (0 to 1), and a weight for how recently it changed.
 
@@ -230,7 +237,7 @@ def direct(
 
 
 def walk(
-    starts: Iterable[tuple[float, int, Sequence[Commit]]], half: float, query: frozenset[int]
+    starts: Iterable[tuple[float, int, Sequence[HistoryCommit]]], half: float, query: frozenset[int]
 ) -> dict[int, float]:
     """The probability of each file outside `query` after one step of a random walk along commits. Each of `starts` has
     a probability, a file and its commits."""
@@ -251,7 +258,7 @@ def walk(
     return dict(reached)
 
 
-def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None) -> dict[int, float]:
+def recency(latest: Sequence[HistoryCommit], query: frozenset[int], author: int | None) -> dict[int, float]:
     """How much each file changed in the newest commits, to which the next change is often related; commits by `author`
     weigh more."""
     values: defaultdict[int, float] = defaultdict(float)
@@ -277,7 +284,7 @@ _MARKERS = (
 _WORD = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def stem(path: bytes) -> bytes:
+def name_stem(path: bytes) -> bytes:
     """The name that a file shares with its test, header or page, in lower case without separators.
 
     Drops the extension and the markers of tests and generated companions (`test_`, `.spec`, `.d`, `t1234-`).
@@ -327,7 +334,7 @@ _AT_LEAST = 64  # files of one query to a view
 class Alive:
     """The paths of the files that exist in a view; each file is looked up once."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: HistoryView) -> None:
         self._view = view
         self._paths: dict[int, bytes | None] = {}
 

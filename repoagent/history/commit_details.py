@@ -16,7 +16,7 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.git.objects import local_blobs
 from repoagent.git.process import GitError
-from repoagent.history.log import COMMIT_MARK, LISTED, FileCommit, offline, split_log
+from repoagent.history.log import COMMIT_MARK, LISTED, FileCommit, git_offline, split_log
 
 _LOG = (*LISTED, "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-M100%")
 _FUNCTIONS = frozenset({"function", "method"})
@@ -43,7 +43,7 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class Part:
+class DefinitionText:
     """A definition with its own text, without nested definitions or white space."""
 
     name: str
@@ -52,7 +52,7 @@ class Part:
     text: bytes
 
 
-def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
+def parts(path: str, data: bytes) -> tuple[DefinitionText, ...] | None:
     """The definitions of a file; those local to a function count as its text. None for a file that has no outline."""
     from repoagent.syntax.languages import language_of
     from repoagent.syntax.outline import outline
@@ -79,10 +79,10 @@ def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
     for line, number in owner.items():
         if line <= len(lines):
             texts[number] += b"".join(lines[line - 1].split())
-    return tuple(Part(*names, bytes(text)) for names, text in zip(kept, texts, strict=True))
+    return tuple(DefinitionText(*names, bytes(text)) for names, text in zip(kept, texts, strict=True))
 
 
-def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
+def compare(before: tuple[DefinitionText, ...], after: tuple[DefinitionText, ...]) -> Touched:
     """The definitions that differ between two versions of a file. A definition that differs only in its name or
     container counts as renamed."""
     old, new = _by_name(before), _by_name(after)
@@ -108,7 +108,7 @@ def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
     return touched or Touched(outside=bool(after))
 
 
-def _by_name(parts: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
+def _by_name(parts: tuple[DefinitionText, ...]) -> dict[tuple[str, int], DefinitionText]:
     seen: Counter[str] = Counter()
     table = {}
     for part in parts:
@@ -117,11 +117,11 @@ def _by_name(parts: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
     return table
 
 
-def _nameless(part: Part) -> bytes:
+def _nameless(part: DefinitionText) -> bytes:
     return part.text.replace(part.name.encode("utf-8", "surrogatepass"), b"\0")
 
 
-def _outermost(parts: list[Part]) -> tuple[str, ...]:
+def _outermost(parts: list[DefinitionText]) -> tuple[str, ...]:
     names = {part.qualified_name for part in parts}
     return tuple(dict.fromkeys(part.qualified_name for part in parts if part.holder not in names))
 
@@ -136,7 +136,7 @@ _LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryStep:
     """One commit and its changes to the file.
 
     touched: the definitions that changed; None if unknown.
@@ -152,14 +152,14 @@ class Step:
     summary: str = ""
 
 
-def steps(
+def history_steps(
     top: Path, commits: Sequence[FileCommit], *, limit: int = COMMITS, seconds: float = SECONDS
-) -> list[Step]:
+) -> list[HistoryStep]:
     """What each of `commits` (newest first, of one file) changed. For the first `limit` of them the touched definitions
     are looked up too, within `seconds` of CPU time; nothing is fetched. If git fails, details are left out."""
     sizes: dict[str, int] = {}
     with suppress(GitError):  # a clone without trees
-        data = offline(top, *_LOG, names=[commit.commit for commit in commits]) if commits else b""
+        data = git_offline(top, *_LOG, names=[commit.commit for commit in commits]) if commits else b""
         sizes = {header[0].decode(): len(changes) for header, changes in split_log(data)}
     blobs: dict[str, bytes] | None = None
     with suppress(GitError):
@@ -168,7 +168,7 @@ def steps(
     end = time.thread_time() + seconds
 
     @cache
-    def outline(blob: str, path: str) -> tuple[Part, ...] | None:
+    def outline(blob: str, path: str) -> tuple[DefinitionText, ...] | None:
         return None if blobs is None or time.thread_time() > end else parts(path, blobs[blob])
 
     result = []
@@ -178,11 +178,13 @@ def steps(
         touched = None
         if blobs is not None and number < limit and _has_text(commit):
             touched = _touched(commit, blobs, outline)
-        result.append(Step(commit, touched, sizes.get(commit.commit), was))
+        result.append(HistoryStep(commit, touched, sizes.get(commit.commit), was))
     return result
 
 
-def without_withheld(steps: Iterable[Step], why_not: Callable[[str], str | None]) -> Iterator[Step]:
+def without_withheld(
+    steps: Iterable[HistoryStep], why_not: Callable[[str], str | None]
+) -> Iterator[HistoryStep]:
     """The steps without the names of files for which `why_not` gives a reason to withhold them. A step is left out
     if it changed only such files, or if the file itself had such a name."""
     for step in steps:
@@ -192,7 +194,7 @@ def without_withheld(steps: Iterable[Step], why_not: Callable[[str], str | None]
             yield replace(step, commit=replace(step.commit, touched=touched), was=was)
 
 
-def did(step: Step, *, names: int = NAMES) -> str:
+def describe_step(step: HistoryStep, *, names: int = NAMES) -> str:
     """Describe what the commit changed in the file, without line counts; "" if there is nothing to say.
 
     The result is not sanitized for a terminal.
@@ -264,7 +266,9 @@ def _has_text(commit: FileCommit) -> bool:
 
 
 def _touched(
-    commit: FileCommit, blobs: Mapping[str, bytes], outline: Callable[[str, str], tuple[Part, ...] | None]
+    commit: FileCommit,
+    blobs: Mapping[str, bytes],
+    outline: Callable[[str, str], tuple[DefinitionText, ...] | None],
 ) -> Touched | None:
     """What the commit touched; None if unknown. `outline` returns the definitions of a blob by its id and path."""
     path = commit.touched[0] if len(commit.touched) == 1 else commit.path  # a file below the directory

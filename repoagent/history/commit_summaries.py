@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.process import GitError
-from repoagent.history.commit_details import BULK, Step
-from repoagent.history.log import LISTED, offline, split_log
-from repoagent.history.render import plain
+from repoagent.history.commit_details import BULK, HistoryStep
+from repoagent.history.log import LISTED, git_offline, split_log
+from repoagent.history.render import plain_line
 from repoagent.storage import json_files
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
 
 if TYPE_CHECKING:
     from repoagent.llm.complete import OnWait
@@ -72,7 +72,7 @@ class Question(NamedTuple):
     text: str
 
 
-class Plan(NamedTuple):
+class SummaryPlan(NamedTuple):
     """The questions of each call, and roughly how many tokens they take."""
 
     batches: tuple[tuple[Question, ...], ...]
@@ -89,15 +89,15 @@ class Plan(NamedTuple):
 
 
 @dataclass
-class Outcome:
+class SummaryOutcome:
     """The new summaries, and the commits whose lines were missing or garbled."""
 
-    summaries: dict[str, Summary] = field(default_factory=dict)
+    summaries: dict[str, CommitSummary] = field(default_factory=dict)
     garbled: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Summary:
+class CommitSummary:
     """A model's summary of a commit: one line for the whole, and one for each of `files`, by their paths in the commit;
     `date` is ISO 8601."""
 
@@ -108,7 +108,9 @@ class Summary:
     date: str = ""
 
 
-def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tuple[Step, ...]:
+def add_summaries(
+    steps: Iterable[HistoryStep], summaries: Mapping[str, CommitSummary]
+) -> tuple[HistoryStep, ...]:
     """`steps` with lines from `summaries` (by commit id): the line for the file, else that for the commit."""
     return tuple(
         replace(step, summary=summary.files.get(step.commit.path, summary.line))
@@ -118,7 +120,7 @@ def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tu
     )
 
 
-def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
+def add_saved(folder: Path, steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:
     """Add the saved summaries to the `steps` of their commits.
 
     Unreadable summaries are left out, because a prompt can do without them.
@@ -134,7 +136,9 @@ def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
     return add_summaries(steps, summaries)
 
 
-def read_summaries(folder: Path, steps: Iterable[Step], warn: Warn = to_stderr) -> dict[str, Summary]:
+def read_summaries(
+    folder: Path, steps: Iterable[HistoryStep], warn: Warn = to_stderr
+) -> dict[str, CommitSummary]:
     """The saved summaries of `steps`, by commit id. Raises Refused for a symbolic link or a newer format."""
     every = (read_summary(folder, step.commit.commit, warn) for step in steps)
     return {summary.commit: summary for summary in every if summary is not None}
@@ -144,14 +148,14 @@ def _path(folder: Path, commit: str) -> Path:
     return folder / commit[:2] / f"{commit[2:]}.json"
 
 
-def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> Summary | None:
+def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> CommitSummary | None:
     """The summary of `commit`, or None. A broken file is renamed. Raises Refused for a symbolic link or a newer
     format."""
     value = json_files.read_document(_path(folder, commit), version=VERSION, warn=warn)
     return None if value is None else from_dict(value, commit)
 
 
-def write_summary(folder: Path, summary: Summary) -> None:
+def write_summary(folder: Path, summary: CommitSummary) -> None:
     """Save a summary. Raises Refused if its file cannot be written."""
     value = {
         "commit": summary.commit,
@@ -163,7 +167,7 @@ def write_summary(folder: Path, summary: Summary) -> None:
     json_files.write_document(_path(folder, summary.commit), value, version=VERSION)
 
 
-def from_dict(value: Mapping[str, Any], commit: str) -> Summary | None:
+def from_dict(value: Mapping[str, Any], commit: str) -> CommitSummary | None:
     """The summary of `commit` from untrusted data, cleaned and shortened; None if there is none."""
     line = one_line(value.get("summary"))
     if not line:
@@ -171,14 +175,14 @@ def from_dict(value: Mapping[str, Any], commit: str) -> Summary | None:
     files = value.get("files")
     pairs = list(files.items())[:_SAVED_FILES] if isinstance(files, Mapping) else []
     lines = {str(path): text for path, value in pairs if (text := one_line(value))}
-    return Summary(
+    return CommitSummary(
         commit, line, lines, one_line(value.get("model"), _MODEL), one_line(value.get("date"), _DATE)
     )
 
 
 def one_line(value: object, width: int = LINE) -> str:
     """`value` on one printable line of at most `width` characters; "" if it is not a string."""
-    return plain(value, width) if isinstance(value, str) else ""
+    return plain_line(value, width) if isinstance(value, str) else ""
 
 
 def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> dict[str, Patch]:
@@ -189,7 +193,7 @@ def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> d
     mark = token_hex(8)  # unlikely in any file name or line
     pathspec = ("--", *paths) if paths else ()
     try:
-        data = offline(top, *_LOG, f"--format={mark}%H", *pathspec, names=commits)
+        data = git_offline(top, *_LOG, f"--format={mark}%H", *pathspec, names=commits)
     except GitError:  # objects are missing
         return {}
     fields = re.split(rb"%s([0-9a-f]{40}(?:[0-9a-f]{24})?)\0" % mark.encode(), data)
@@ -209,14 +213,14 @@ def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> d
 def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
     """The messages of `commits` without their subjects. Calls git once."""
     wanted = set(commits)
-    tokens = offline(top, *_MESSAGES, names=commits).split(b"\0") if commits else []
+    tokens = git_offline(top, *_MESSAGES, names=commits).split(b"\0") if commits else []
     pairs = (
         (oid.decode("ascii", "replace"), text.decode("utf-8", "replace")) for oid, text in pairwise(tokens)
     )
     return {commit: body for commit, body in pairs if commit in wanted}
 
 
-def question(step: Step, body: str, patch: Patch | None, shown: Sequence[str]) -> Question:
+def question(step: HistoryStep, body: str, patch: Patch | None, shown: Sequence[str]) -> Question:
     """The question about a commit. `shown` are those of its paths that a model may see. A small commit gets a line for
     each file, so that you never pay for it again; a larger one, only for the queried file."""
     from repoagent.llm.model import printable
@@ -311,19 +315,19 @@ def _clean(texts: set[str]) -> str:
     return one_line(without_secrets(text))
 
 
-def plan(
+def plan_summaries(
     top: Path,
-    steps: Sequence[Step],
-    known: Mapping[str, Summary],
+    steps: Sequence[HistoryStep],
+    known: Mapping[str, CommitSummary],
     *,
     why_not: Callable[[str], str | None],
     context_tokens: int | None = None,
     output_tokens: int = OUTPUT_TOKENS,
-) -> Plan:
+) -> SummaryPlan:
     """The questions about those `steps` that have no `known` summary. `why_not` says why a path may not be sent;
     `context_tokens` is the model's context window. Raises GitError if git fails."""
     from repoagent.llm.model import Usage
-    from repoagent.llm.usage import estimate
+    from repoagent.llm.usage import estimate_usage
 
     missing = [step for step in steps if step.commit.commit not in known]
     small = [step.commit.commit for step in missing if step.files is None or step.files <= BULK]
@@ -345,19 +349,19 @@ def plan(
             left = budget
         batches[-1].append(item)
         left -= size
-    input_tokens = sum(estimate(request(batch, output_tokens)).input for batch in batches)
+    input_tokens = sum(estimate_usage(request(batch, output_tokens)).input for batch in batches)
     lines = sum(1 + len(item.paths) for batch in batches for item in batch)
     usage = Usage(input_tokens, _LINE_TOKENS * lines, estimated=True)
-    return Plan(tuple(map(tuple, batches)), usage, output_tokens)
+    return SummaryPlan(tuple(map(tuple, batches)), usage, output_tokens)
 
 
-def summarize(
-    todo: Plan,
+def summarize_commits(
+    todo: SummaryPlan,
     model: Model,
     meter: Meter,
     layout: Layout,
     *,
-    outcome: Outcome,
+    outcome: SummaryOutcome,
     on_batch: Callable[[int, int], None] = lambda done, total: None,
     on_wait: OnWait = lambda seconds, reason: None,
 ) -> None:
@@ -367,21 +371,21 @@ def summarize(
     commits done and the total. Raises what `complete` raises, and Refused if an answer cannot be saved.
     """
     from repoagent.llm.complete import complete
-    from repoagent.llm.model import public
+    from repoagent.llm.model import public_spec
 
     done = 0
-    ensure(layout)
+    ensure_root(layout)
     for batch in todo.batches:
         on_batch(done, todo.commits)
         reply = complete(model, request(batch, todo.output_tokens), meter, on_wait=on_wait)
         by_commit = answers(reply.text, batch)
-        name = public(reply.model or model.spec)
+        name = public_spec(reply.model or model.spec)
         date = datetime.now(timezone.utc).isoformat(timespec="seconds")
         for item in batch:
             if (answer := by_commit.get(item.commit)) is None:
                 outcome.garbled.append(item.commit)
                 continue
-            summary = Summary(item.commit, *answer, name, date)
+            summary = CommitSummary(item.commit, *answer, name, date)
             write_summary(layout.summaries, summary)
             outcome.summaries[item.commit] = summary
         done += len(batch)

@@ -14,10 +14,10 @@ from repoagent.git.files import check_path
 from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import GitError, git_output
 from repoagent.git.worktree import WorkTree
-from repoagent.history.commit_details import Step, did, steps, without_withheld
+from repoagent.history.commit_details import HistoryStep, describe_step, history_steps, without_withheld
 from repoagent.history.file_log import RENAMES, SECONDS, FileHistory, file_log, is_shallow, read_log
-from repoagent.history.log import FileCommit, offline, renamed
-from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
+from repoagent.history.log import FileCommit, find_rename, git_offline
+from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain_line
 
 REPORT_SECONDS = 3.0
 WALKED = 10_000  # commits from HEAD that the prompt of an edit looks through
@@ -85,7 +85,7 @@ class HistoryReport:
 
     path: str
     revision: str
-    steps: tuple[Step, ...]
+    steps: tuple[HistoryStep, ...]
     people: Authors
     partial: bool = False
     directory: bool = False
@@ -107,7 +107,7 @@ def read_history(
     for an unknown revision or path, NothingDone if the path has no commits yet, GitError if git fails.
     """
     top = worktree if isinstance(worktree, Path) else worktree.top
-    commit = resolve(top, revision)
+    commit = resolve_revision(top, revision)
     kind = _kind(top, commit, path)
     history = file_log(worktree if kind == "blob" else top, path, limit, revision=commit, seconds=seconds)
     if not history.commits:
@@ -116,7 +116,7 @@ def read_history(
     if not kind:
         newest, target = history.commits[0], None
         with suppress(GitError):
-            target = renamed(offline(top, *RENAMES, newest.commit), newest.path, forward=True)
+            target = find_rename(git_offline(top, *RENAMES, newest.commit), newest.path, forward=True)
         gone = f"moved to {target.path}" if target else "deleted"
         notes.append(f"{gone} in {newest.short}, {newest.date[:10]}")
     if kind == "commit":
@@ -130,11 +130,11 @@ def read_history(
             )
     people = authors_of(history.commits, partial=history.partial)
     partial = history.partial or len(history.commits) > limit
-    done = steps(top, history.commits[:limit])
+    done = history_steps(top, history.commits[:limit])
     return HistoryReport(path, commit, tuple(done), people, partial, kind == "tree", tuple(notes))
 
 
-def resolve(top: Path, revision: str) -> str:
+def resolve_revision(top: Path, revision: str) -> str:
     """The id of the commit that `revision` names. Raises NothingDone before the first commit, UsageError if `revision`
     names no commit."""
     if commit := resolve_commit(top, revision):
@@ -149,7 +149,7 @@ def _kind(top: Path, commit: str, path: str) -> str:
     if path == ".":
         return "tree"
     try:
-        data = offline(top, "ls-tree", "-z", "--full-tree", commit, "--", path)
+        data = git_offline(top, "ls-tree", "-z", "--full-tree", commit, "--", path)
     except GitError:  # a clone without trees
         return "blob"
     for entry in data.split(b"\0"):
@@ -191,7 +191,7 @@ def prompt_block(
     `summaries` is the folder with summaries by models. Raises GitError if git fails."""
     history = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
     newest = history.commits[: commits * _CANDIDATES]
-    newest_steps = steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
+    newest_steps = history_steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
     people = authors_of(history.commits, partial=history.partial)
     return history_block(
         list(without_withheld(_summarized(newest_steps, summaries), why_not)),
@@ -221,16 +221,16 @@ def last_changes(
     except GitError:  # a prompt does without it
         return ""
     lines = []
-    for step in _summarized([Step(commit, was=commit.was) for commit in history.commits], summaries):
-        subject = plain(step.commit.subject, SUBJECT_WIDTH) or "(no subject)"
-        summary = plain(step.summary or did(step), DID_WIDTH)
+    for step in _summarized([HistoryStep(commit, was=commit.was) for commit in history.commits], summaries):
+        subject = plain_line(step.commit.subject, SUBJECT_WIDTH) or "(no subject)"
+        summary = plain_line(step.summary or describe_step(step), DID_WIDTH)
         lines.append(
-            f"{plain(step.commit.date[:10], 10)} {subject}" + (f" ({summary})" if summary else "") + "\n"
+            f"{plain_line(step.commit.date[:10], 10)} {subject}" + (f" ({summary})" if summary else "") + "\n"
         )
     return "".join(lines)
 
 
-def _summarized(file_steps: list[Step], summaries: Path | None) -> list[Step]:
+def _summarized(file_steps: list[HistoryStep], summaries: Path | None) -> list[HistoryStep]:
     if summaries is None or not summaries.is_dir():
         return file_steps
     from repoagent.history.commit_summaries import add_saved

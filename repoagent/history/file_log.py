@@ -14,7 +14,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
 from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git_output
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.history.log import (
     COMMIT_MARK,
     LISTED,
@@ -24,10 +24,10 @@ from repoagent.history.log import (
     TimedGit,
     counts_of,
     deadline_in,
-    offline,
+    find_rename,
+    git_offline,
     parse_log,
     raw_fields,
-    renamed,
     split_log,
 )
 
@@ -60,7 +60,7 @@ def file_log(
     fails.
     """
     top = worktree if isinstance(worktree, Path) else worktree.top
-    if isinstance(worktree, WorkTree) and layout(worktree).history.is_file():
+    if isinstance(worktree, WorkTree) and layout_of(worktree).history.is_file():
         import sqlite3
 
         with suppress(RepoagentError, sqlite3.Error, OSError):  # git can answer without the index
@@ -114,7 +114,7 @@ def read_log(
         oldest = commits[-1]
         try:
             data, partial = TimedGit(top, *RENAMES, oldest.commit, deadline=deadline).read()
-            origin = None if partial else renamed(data, oldest.path)
+            origin = None if partial else find_rename(data, oldest.path)
             if origin is None:
                 break
             commits[-1] = replace(
@@ -165,8 +165,8 @@ def indexed_log(
     if not known:
         return None
     ids = [known[number] for number in numbers if number in known]
-    whole = parse_log(offline(top, *_LISTED, "--no-patch", LOG_FORMAT, names=ids), path)
-    data = offline(top, *_LISTED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids[:limit])
+    whole = parse_log(git_offline(top, *_LISTED, "--no-patch", LOG_FORMAT, names=ids), path)
+    data = git_offline(top, *_LISTED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids[:limit])
     changes = {
         (header[0], names[-1]): (change, names) for header, each in split_log(data) for change, names in each
     }
@@ -199,7 +199,7 @@ def _counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]
     paths = dict.fromkeys(path for commit in commits for path in (commit.path, commit.was) if path)
     ids = [commit.commit for commit in commits]
     try:
-        data = offline(top, *_LISTED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
+        data = git_offline(top, *_LISTED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
     except GitError:  # a partial clone
         return tuple(commits)
     counts: defaultdict[tuple[str, str], list[tuple[int | None, int | None]]] = defaultdict(list)

@@ -15,10 +15,18 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from repoagent.display_text import visible, width
+from repoagent.display_text import character_width, visible_form
 from repoagent.history.cochange import Neighbor
 from repoagent.history.neighbors import Edge, Neighborhood
-from repoagent.history.render import CommitHeader, day, guidance, headline, rate, scale_of, why
+from repoagent.history.render import (
+    CommitHeader,
+    day,
+    guidance,
+    headline,
+    reasons_text,
+    scale_of,
+    together_rate,
+)
 
 COLOURS = 7
 ALONE = -1  # the group of nodes without one
@@ -50,9 +58,9 @@ class Node(NamedTuple):
     @property
     def label(self) -> tuple[str, str]:
         if not self.side:
-            return shorten(self.path, 34), ""
+            return shorten_middle(self.path, 34), ""
         folder, slash, name = self.path.rstrip("/").rpartition("/")
-        return shorten(name + "/" * self.path.endswith("/"), 26), shorten(folder + slash, 30)
+        return shorten_middle(name + "/" * self.path.endswith("/"), 26), shorten_middle(folder + slash, 30)
 
     @property
     def reach(self) -> float:
@@ -105,28 +113,28 @@ class Graph(NamedTuple):
     between: Sequence[tuple[int, int, float]] = ()
 
 
-def shown(text: str | bytes) -> str:
+def printable_line(text: str | bytes) -> str:
     """A name or a subject on one line, valid in XML, with unprintable characters made visible: ^J, <FF>, <U+202E>."""
     text = os.fsdecode(text) if isinstance(text, bytes) else text
-    return text if text.isprintable() else "".join(c if c.isprintable() else visible(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else visible_form(c) for c in text)
 
 
 def columns(text: str) -> int:
-    return len(text) if text.isascii() else sum(width(character) for character in text)
+    return len(text) if text.isascii() else sum(character_width(character) for character in text)
 
 
-def shorten(text: str, limit: int) -> str:
+def shorten_middle(text: str, limit: int) -> str:
     """A printable text in at most `limit` columns, with its middle replaced by "…" if it is too long."""
     if columns(text) <= limit:
         return text
     end, start, used = len(text), 0, 0
-    while used + width(text[end - 1]) <= limit - 1 - (limit - 1) // 3:
+    while used + character_width(text[end - 1]) <= limit - 1 - (limit - 1) // 3:
         end -= 1
-        used += width(text[end])
-    while end < len(text) and not width(text[end]):
+        used += character_width(text[end])
+    while end < len(text) and not character_width(text[end]):
         end += 1  # a combining mark that has lost its character
-    while used + width(text[start]) <= limit - 1:
-        used += width(text[start])
+    while used + character_width(text[start]) <= limit - 1:
+        used += character_width(text[start])
         start += 1
     return f"{text[:start]}…{text[end:]}"
 
@@ -197,7 +205,7 @@ def group_names(groups: Sequence[Sequence[bytes]]) -> list[str]:
         folders.append(max(main, key=lambda folder: (folder.count(b"/"), folder), default=b""))
     often = Counter(folders)
     return [
-        shown(folder if folder and often[folder] == 1 else paths[0].rpartition(b"/")[2])
+        printable_line(folder if folder and often[folder] == 1 else paths[0].rpartition(b"/")[2])
         for folder, paths in zip(folders, groups, strict=True)
     ]
 
@@ -223,7 +231,7 @@ def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHead
     def commits(pair: Neighbor | Edge) -> tuple[CommitHeader, ...]:
         known = (headers.get(neighborhood.ids[number]) for number in pair.evidence[:_COMMITS])
         return tuple(
-            CommitHeader(c.commit, *map(shown, (c.short, c.author, c.date[:10], c.subject)))
+            CommitHeader(c.commit, *map(printable_line, (c.short, c.author, c.date[:10], c.subject)))
             for c in known
             if c
         )
@@ -231,17 +239,19 @@ def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHead
     largest = sorted((group for group in clusters(len(rows), weights) if len(group) > 1), key=len)
     groups = sorted(largest[-COLOURS:])
     group_of = {member: number for number, group in enumerate(groups) for member in group}
-    nodes = [Node(shown(path), summary="the queried file") for path in query]
+    nodes = [Node(printable_line(path), summary="the queried file") for path in query]
     table = []
     for number, row in enumerate(rows):
-        last, reasons = day(row.last), why(row.reasons[:2])
-        facts = [_shared(row), rate(row.together, row.commits), last and f"last {last}"]
+        last, reasons = day(row.last), reasons_text(row.reasons[:2])
+        facts = [_shared(row), together_rate(row.together, row.commits), last and f"last {last}"]
         summary = ", ".join(filter(None, [*facts, f"score {row.score:.2f}", reasons]))
         radius = 4.0 + 6.0 * scale(row.score) ** 0.5
         group = group_of.get(number, ALONE)
-        nodes.append(Node(shown(row.path), radius=radius, group=group, summary=summary, commits=commits(row)))
+        nodes.append(
+            Node(printable_line(row.path), radius=radius, group=group, summary=summary, commits=commits(row))
+        )
         together = f"{row.together} of {row.commits}" if row.together else "–"
-        regularity = rate(row.together, row.commits) or "–"
+        regularity = together_rate(row.together, row.commits) or "–"
         table.append((first + number, (reasons, f"{row.score:.2f}", together, regularity, last or "–")))
     links = []
     used: Counter[int] = Counter()
@@ -257,7 +267,7 @@ def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHead
         title += f" and {first - 3} more"
     nodes, size = _layout(nodes, first)
     return Graph(
-        title, shown(headline(neighborhood)), shown(neighborhood.note), guidance(neighborhood), nodes,
+        title, printable_line(headline(neighborhood)), printable_line(neighborhood.note), guidance(neighborhood), nodes,
         links[::-1], group_names([[rows[member].path for member in group] for group in groups]), size,
         ("file", "score", "together", "rate", "last"), table,
     )  # fmt: skip

@@ -16,7 +16,17 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from repoagent.history.graph import ADVANCE, ALONE, BOX_HEIGHT, MARGIN, Graph, Link, Node, columns, shorten
+from repoagent.history.graph import (
+    ADVANCE,
+    ALONE,
+    BOX_HEIGHT,
+    MARGIN,
+    Graph,
+    Link,
+    Node,
+    columns,
+    shorten_middle,
+)
 from repoagent.history.render import CommitHeader
 
 _TOOLTIP_COMMITS = 5
@@ -55,12 +65,12 @@ def _drawing(graph: Graph, *, page: bool = False) -> str:
     ]
     if not page:
         room = width - 2 * MARGIN
-        heading = escape(shorten(graph.title, int(room / (_HEAD_SIZE * 0.63))))
+        heading = escape(shorten_middle(graph.title, int(room / (_HEAD_SIZE * 0.63))))
         parts.append(f"<title>{title}</title><style>{_style()}</style>")
         parts.append('<rect class="ground" width="100%" height="100%"/>')
         parts.append(f'<text class="title" x="{MARGIN:g}" y="42">{heading}</text>')
         for number, line in enumerate(lines):
-            text = escape(shorten(line, int(room / 7.3)))
+            text = escape(shorten_middle(line, int(room / 7.3)))
             parts.append(f'<text class="prose dim" x="{MARGIN:g}" y="{66 + 18 * number}">{text}</text>')
     parts.append(f'<g transform="translate({width / 2:g} {head + graph.size[1] / 2:g})">')
     for one, other, strength in graph.between:
@@ -72,7 +82,7 @@ def _drawing(graph: Graph, *, page: bool = False) -> str:
     for number, area in enumerate(graph.areas):
         inside.update(area.members)
         label = escape(f"{area.name}, {len(area.members)} files")
-        name, at = escape(shorten(area.name, 22)), f'x="{area.x:g}" text-anchor="middle"'
+        name, at = escape(shorten_middle(area.name, 22)), f'x="{area.x:g}" text-anchor="middle"'
         parts += [
             f'<g data-area="{number}" tabindex="0" role="button" aria-label="{label}">'
             f'<circle class="area" cx="{area.x:g}" cy="{area.y:g}" r="{area.radius:.1f}"/>',
@@ -149,7 +159,7 @@ def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
         entries.append((_colour(ALONE), "other" if entries else "neighbors"))
     x, line = 0.0, ""
     for colour, name in entries:
-        label = shorten(name, 32)
+        label = shorten_middle(name, 32)
         entry_width = 38 + columns(label) * _TEXT_SIZE * ADVANCE
         if line and x + entry_width > 760:
             yield x + 2 * MARGIN, line
@@ -165,7 +175,7 @@ def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
         yield len(sentence) * 6.6 + 2 * MARGIN, f'<text class="prose dim">{escape(sentence)}</text>'
 
 
-def html(graph: Graph) -> str:
+def render_html(graph: Graph) -> str:
     """The graph as an HTML page with a search field and a table of the files; its script shows commits and marks
     links."""
     rows = []

@@ -119,7 +119,7 @@ def raw_fields(change: re.Match[bytes]) -> tuple[str, str, str, str, str]:
     return old_mode, new_mode, before if before.strip("0") else "", after if after.strip("0") else "", status
 
 
-def renamed(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
+def find_rename(data: bytes, path: str, *, forward: bool = False) -> Origin | None:
     """Where `path` was renamed from, according to the output of `diff-tree -z -M --raw --diff-filter=R`; with
     `forward`, what it was renamed to. None if it was not renamed."""
     tokens = iter(data.split(b"\0"))
@@ -157,7 +157,7 @@ Change = tuple[bytes, bytes, bytes]
 _new = tuple.__new__  # a quarter of the time that the class takes
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     """One commit, not a merge: its hexadecimal id, the committer date in seconds since 1970, the author's name and
     address as in the commit (in UTF-8 if git knows the commit's encoding), and its changes."""
 
@@ -167,7 +167,7 @@ class Record(NamedTuple):
     changes: list[Change]
 
 
-def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None, None]:
+def stream_log(top: Path, *walk: str, blobs: bool = True) -> Generator[LogRecord, None, None]:
     """The commits of a `git log` with these revisions and options, in git's order; memory use stays constant. Without
     `blobs`, git reads no file contents, and only files with identical content count as renamed.
 
@@ -181,7 +181,7 @@ def stream(top: Path, *walk: str, blobs: bool = True) -> Generator[Record, None,
         yield from records(iter(lambda: os.read(descriptor, _CHUNK), b""))
 
 
-def records(chunks: Iterable[bytes]) -> Iterator[Record]:
+def records(chunks: Iterable[bytes]) -> Iterator[LogRecord]:
     """The records in git's output, given in chunks of any size. An incomplete change at the end is left out."""
     rest, header = b"", b""
     changes: list[Change] = []
@@ -211,9 +211,9 @@ def records(chunks: Iterable[bytes]) -> Iterator[Record]:
         yield _record(header, changes)
 
 
-def _record(header: bytes, changes: list[Change]) -> Record:
+def _record(header: bytes, changes: list[Change]) -> LogRecord:
     identity, time, author = header.split(b" ", 2)
-    return _new(Record, (identity, int(time or b"0"), author, changes))  # a broken commit has no time
+    return _new(LogRecord, (identity, int(time or b"0"), author, changes))  # a broken commit has no time
 
 
 class _TimeUp(Exception):
@@ -260,7 +260,7 @@ class TimedGit:
             raise _TimeUp
 
 
-def offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
+def git_offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:
     """Run `git ARGS` and return its output. It reads `names` from standard input, one per line, and fetches nothing.
     Raises GitError if git fails."""
     data = "".join(f"{name}\n" for name in names).encode()

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from repoagent.history.cochange import MOST_FILES, Commit, View
+from repoagent.history.cochange import MOST_FILES, HistoryCommit, HistoryView
 
 DEPTH = 100  # newest commits of each changed file that are looked at
 HALVES = 10  # after that many commits of the set a commit has half of its weight
@@ -25,7 +25,7 @@ FURTHER = 0.2  # added to the threshold for all but the surest: of several, few 
 EVIDENCE = 20
 
 
-class Missing(NamedTuple):
+class MissingPartner(NamedTuple):
     """A file that is probably missing from a change.
 
     It changed in `together` of the last `commits` commits to the changed files. `confidence` is weighted; it is not the
@@ -40,41 +40,45 @@ class Missing(NamedTuple):
     evidence: tuple[int, ...]  # numbers of the commits with it, newest first, at most 20
 
 
-def missing(
-    view: View, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
-) -> list[Missing]:
+def find_missing(
+    view: HistoryView, files: Sequence[int], *, limit: int = 3, threshold: float, author: int | None = None
+) -> list[MissingPartner]:
     """At most `limit` existing files, other than `files`, whose confidence is at least `threshold`, highest first.
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
-    `calibrate`; all results but the first must exceed it by 0.2. `author` is the change's author as in `Commit.author`;
-    None if unknown. The result is empty if nothing is known about `files`.
+    `calibrate_threshold`; all results but the first must exceed it by 0.2. `author` is the change's author as in
+    `Commit.author`; None if unknown. The result is empty if nothing is known about `files`.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
         return []
-    weighed = weigh(asked, merge(view.many(sorted(asked), DEPTH)), author)
+    weighed = weigh_commits(asked, merge(view.many(sorted(asked), DEPTH)), author)
     sure = confidences(asked, weighed, threshold)
     paths = view.paths(sorted(sure))
-    partners: list[Missing] = []
+    partners: list[MissingPartner] = []
     for file in sorted(paths, key=lambda file: (-sure[file], file)):
         seen = evidence(file, weighed)
         if partners and sure[file] < threshold + FURTHER:
             break
         if len(seen) >= SUPPORT:
-            partners.append(Missing(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE]))
+            partners.append(
+                MissingPartner(file, paths[file], sure[file], len(seen), len(weighed), seen[:EVIDENCE])
+            )
         if len(partners) == limit:
             break
     return partners
 
 
-def merge(histories: Mapping[int, Sequence[Commit]]) -> list[Commit]:
+def merge(histories: Mapping[int, Sequence[HistoryCommit]]) -> list[HistoryCommit]:
     commits = {commit.number: commit for history in histories.values() for commit in history}
     return [commits[number] for number in sorted(commits, reverse=True)]
 
 
-def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) -> list[tuple[Commit, float]]:
+def weigh_commits(
+    asked: frozenset[int], commits: Iterable[HistoryCommit], author: int | None
+) -> list[tuple[HistoryCommit, float]]:
     """The commits that count as evidence, newest first, each with its weight."""
-    weighed: list[tuple[Commit, float]] = []
+    weighed: list[tuple[HistoryCommit, float]] = []
     for commit in commits:
         size = len(commit.files)
         shared = len(asked.intersection(commit.files))
@@ -87,7 +91,7 @@ def weigh(asked: frozenset[int], commits: Iterable[Commit], author: int | None) 
 
 
 def confidences(
-    asked: frozenset[int], weighed: Sequence[tuple[Commit, float]], least: float
+    asked: frozenset[int], weighed: Sequence[tuple[HistoryCommit, float]], least: float
 ) -> dict[int, float]:
     """The confidence of each file not in `asked` for which it is at least `least`; deleted files are included."""
     total = DOUBT
@@ -100,7 +104,7 @@ def confidences(
     return {file: share for file, share in shares.items() if share >= least and file not in asked}
 
 
-def evidence(file: int, weighed: Sequence[tuple[Commit, float]]) -> tuple[int, ...]:
+def evidence(file: int, weighed: Sequence[tuple[HistoryCommit, float]]) -> tuple[int, ...]:
     return tuple(commit.number for commit, _ in weighed if file in commit.files)
 
 
@@ -113,8 +117,8 @@ NEVER = 1.0  # no confidence reaches this
 AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 
-def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
-    """The threshold for `missing` that limits false alarms, from 0.4 to 1.0; no file reaches 1.0.
+def calibrate_threshold(view: HistoryView, *, false_alarms: float = 0.05) -> float:
+    """The threshold for `find_missing` that limits false alarms, from 0.4 to 1.0; no file reaches 1.0.
 
     At most a fraction `false_alarms` (below 1) of the newest commits would have caused a warning. Each of the 200
     newest commits with at most 30 files is assumed complete and judged only by earlier commits. With fewer than 40 such
@@ -130,7 +134,7 @@ def calibrate(view: View, *, false_alarms: float = 0.05) -> float:
     return min(NEVER, max(FLOOR, quiet + 1e-6))
 
 
-def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
+def surest(view: HistoryView, commits: Sequence[HistoryCommit]) -> list[float | None]:
     """For each commit, the confidence of the file that is most likely missing, judged only by earlier commits.
 
     It is 0.0 if below 0.4, and None if none of the commit's files existed before.
@@ -149,7 +153,7 @@ def surest(view: View, commits: Sequence[Commit]) -> list[float | None]:
             if file in histories
         }
         asked = frozenset(file for file, history in earlier.items() if history)
-        weighed = weigh(asked, merge(earlier), commit.author)
+        weighed = weigh_commits(asked, merge(earlier), commit.author)
         lacking = {
             file: confidence
             for file, confidence in confidences(asked, weighed, FLOOR).items()

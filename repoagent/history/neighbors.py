@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.git.process import GitError
-from repoagent.git.worktree import layout
-from repoagent.history.cochange import Neighbor, neighbors
+from repoagent.git.worktree import layout_of
+from repoagent.history.cochange import Neighbor, rank_neighbors
 from repoagent.history.render import day
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
     from repoagent.history.index.reader import IndexView
-    from repoagent.history.recent_commits import QuickLook, RecentView
+    from repoagent.history.recent_commits import BackgroundLog, RecentView
 
 LARGEST_FOLDER = 2000  # files of a folder that are looked up
 FILES_OF_FOLDER = 60  # the most recently changed of these represent it
@@ -90,14 +90,14 @@ def neighborhood(
     `commit` is the full id of the revision's commit, if known. `picture` adds the edges between all these files. Raises
     UsageError for an unknown revision and for paths without a file, Refused for a path in a git directory.
     """
-    from repoagent.storage.database import Unusable
+    from repoagent.storage.database import DatabaseUnusable
 
     with ExitStack() as stack:
         query = _Query(worktree, paths, revision, commit, stack)
         try:
             query.open()
             return query.answer(limit=limit, min_score=min_score, picture=picture)
-        except Unusable as error:  # it cannot be made, or turns out to be damaged
+        except DatabaseUnusable as error:  # it cannot be made, or turns out to be damaged
             query.use_recent(f"no index: {error}")
             return query.answer(limit=limit, min_score=min_score, picture=picture)
 
@@ -110,11 +110,13 @@ def recent_neighborhood(
     The search is limited by the number of commits, not by time: the same repository gives the same answer, whatever the
     index contains. Raises what `neighborhood` raises.
     """
-    from repoagent.history.recent_commits import QuickLook
+    from repoagent.history.recent_commits import BackgroundLog
 
     with ExitStack() as stack:
         query = _Query(worktree, paths, "HEAD", "", stack)
-        query.view = stack.enter_context(QuickLook(worktree.top, *paths, seconds=None, since=since)).view()
+        query.view = stack.enter_context(
+            BackgroundLog(worktree.top, *paths, seconds=None, since=since)
+        ).view()
         return query.answer(limit=limit, min_score=0.0, picture=False)
 
 
@@ -132,7 +134,7 @@ class _Query:
         self.commit = commit
         self.state: State = "recent"
         self.note, self.cut = "", False
-        self.quick: QuickLook | None = None
+        self.quick: BackgroundLog | None = None
 
     @property
     def where(self) -> str:
@@ -140,7 +142,7 @@ class _Query:
 
     def open(self) -> None:
         """Use the index if it is complete or knows enough of these files; else their own last commits, while it is
-        built. Raises Unusable."""
+        built. Raises DatabaseUnusable."""
         from repoagent.history.index.index import mine_in_background, open_index
         from repoagent.history.index.schema import NoCommits
 
@@ -151,7 +153,7 @@ class _Query:
             self.commit = ""
             self.use_recent("")
             return
-        if not layout(self.worktree).history.exists():
+        if not layout_of(self.worktree).history.exists():
             self._look()
         state = index.update(self.commit, seconds=MINING_SECONDS, head=self.revision == "HEAD")
         self.view, self.state = index.view(self.commit), "whole"
@@ -171,18 +173,18 @@ class _Query:
 
     def use_recent(self, note: str) -> None:
         if self.commit is None:
-            from repoagent.history.file_history import resolve
+            from repoagent.history.file_history import resolve_revision
 
-            self.commit = resolve(self.worktree.top, self.revision)
+            self.commit = resolve_revision(self.worktree.top, self.revision)
         look, self.quick = self._look(), None  # it can be read once
         self.view = look.view()
         self.state, self.note, self.cut = "recent", note, self.view.late
 
-    def _look(self) -> QuickLook:
-        from repoagent.history.recent_commits import QuickLook
+    def _look(self) -> BackgroundLog:
+        from repoagent.history.recent_commits import BackgroundLog
 
         if self.quick is None:
-            look = QuickLook(
+            look = BackgroundLog(
                 self.worktree.top, *self.paths, seconds=QUICK_SECONDS, revision=self.where, commits=COMMITS
             )
             self.quick = self.stack.enter_context(look)
@@ -197,7 +199,7 @@ class _Query:
         view = self.view
         query = [self._resolve(os.fsencode(path)) for path in self.paths]
         files = list(dict.fromkeys(file for path in query for file in path.files))
-        rows = neighbors(
+        rows = rank_neighbors(
             view, files, [name for path in query for name in path.paths], limit=limit, min_score=min_score
         )
         if rows:
@@ -223,7 +225,7 @@ class _Query:
     def _resolve(self, path: bytes) -> QueryPath:
         """The files that a path represents at the revision. Raises UsageError, Refused."""
         from repoagent.git.files import check_path, no_such_file
-        from repoagent.history.recent_commits import listed
+        from repoagent.history.recent_commits import existing_files
 
         view, name, top = self.view, os.fsdecode(path), self.worktree.top
         if path == b".":
@@ -236,7 +238,7 @@ class _Query:
         check_path(name)
         inside: list[bytes] = []
         with suppress(GitError):  # a partial clone without its trees
-            inside = listed(top, self.where, [path])
+            inside = existing_files(top, self.where, [path])
         if inside and inside != [path]:
             return self._folder(path, inside)
         if (top / name).is_dir() and not (top / name).is_symlink() and not inside:
@@ -270,13 +272,13 @@ class _Query:
         """From the queried paths to their neighbors, and between the best of these and all of them."""
         present = {row.path for row in rows}
         for path in query:
-            own = rows if len(query) == 1 else neighbors(self.view, path.files, path.paths, limit=_ANY)
+            own = rows if len(query) == 1 else rank_neighbors(self.view, path.files, path.paths, limit=_ANY)
             for row in own:
                 if row.together and row.path in present:
                     yield _edge(path.name, row.path, row)
         best: dict[tuple[bytes, bytes], Edge] = {}
         for row in rows[:CROWD]:
-            for other in neighbors(self.view, [row.file], [row.path], limit=_OWN):
+            for other in rank_neighbors(self.view, [row.file], [row.path], limit=_OWN):
                 if other.path in present and other.together:
                     pair = (row.path, other.path) if row.path < other.path else (other.path, row.path)
                     if pair not in best or best[pair].score < other.score:

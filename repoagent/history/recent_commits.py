@@ -14,7 +14,7 @@ from pathlib import Path
 from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history import cochange
-from repoagent.history.cochange import MOST_FILES, Commit
+from repoagent.history.cochange import MOST_FILES, HistoryCommit
 from repoagent.history.log import LOG, TimedGit, deadline_in, split_log
 
 QUICK_SECONDS = 0.3
@@ -24,7 +24,7 @@ _PATHS_A_CALL = 500
 _LOG = (*LOG, "--no-renames", "--raw", "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H%x00%ct")
 
 
-class QuickLook:
+class BackgroundLog:
     """A `git log` of some files or folders that starts at once; `view` waits for it, `close` ends it.
 
     `seconds` is wall time, None for no limit. Reads the newest `commits` commits at `revision` that were committed
@@ -56,7 +56,7 @@ class QuickLook:
     def close(self) -> None:
         self._git.close()
 
-    def __enter__(self) -> QuickLook:
+    def __enter__(self) -> BackgroundLog:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +64,7 @@ class QuickLook:
 
 
 class RecentView:
-    """The output of a `QuickLook` as a `View` for the co-change score.
+    """The output of a `BackgroundLog` as a `View` for the co-change score.
 
     `late` means that there may be more commits. The existing files are those in the revision's tree or, for HEAD, in
     git's index, which also contains newly added files.
@@ -78,15 +78,15 @@ class RecentView:
         self._ids = [oid.decode("ascii") for (oid, _), _ in commits]
         self._paths: list[bytes] = []
         self._files: dict[bytes, int] = {}
-        self._commits: list[Commit] = []
-        self._of_file: dict[int, list[Commit]] = defaultdict(list)
+        self._commits: list[HistoryCommit] = []
+        self._of_file: dict[int, list[HistoryCommit]] = defaultdict(list)
         self._listing: list[bytes] | None = None
         for age, ((_, time), changes) in enumerate(commits):
             files = [
                 self._number(path) for path in dict.fromkeys(path for _, names in changes for path in names)
             ]
             small = tuple(files) if len(files) <= MOST_FILES else ()
-            commit = Commit(len(commits) - age, int(time or 0), 0, len(files), small)
+            commit = HistoryCommit(len(commits) - age, int(time or 0), 0, len(files), small)
             self._commits.append(commit)
             for file in files:
                 self._of_file[file].append(commit)
@@ -97,17 +97,17 @@ class RecentView:
     def file(self, path: bytes) -> int | None:
         return self._files.get(path)
 
-    def commits(self, file: int, limit: int) -> list[Commit]:
+    def commits(self, file: int, limit: int) -> list[HistoryCommit]:
         return self._of_file[file][:limit]
 
-    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[HistoryCommit]]:
         return {file: self.commits(file, limit) for file in files}
 
-    def latest(self, limit: int) -> list[Commit]:
+    def latest(self, limit: int) -> list[HistoryCommit]:
         return self._commits[:limit]
 
     def namesakes(self, stem: bytes) -> list[int]:
-        return [self._number(path) for path in self._tree() if cochange.stem(path) == stem][:_NAMESAKES]
+        return [self._number(path) for path in self._tree() if cochange.name_stem(path) == stem][:_NAMESAKES]
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
         def last(path: bytes) -> int:
@@ -122,7 +122,7 @@ class RecentView:
         if self._listing is None:
             with suppress(GitError):  # a partial clone without its trees
                 alive.update(
-                    listed(self._top, self._revision, [*{self._paths[file]: None for file in files}])
+                    existing_files(self._top, self._revision, [*{self._paths[file]: None for file in files}])
                 )
         return {file: self._paths[file] for file in dict.fromkeys(files) if self._paths[file] in alive}
 
@@ -141,7 +141,7 @@ class RecentView:
         return self._listing
 
 
-def listed(top: Path, revision: str, paths: Sequence[bytes]) -> list[bytes]:
+def existing_files(top: Path, revision: str, paths: Sequence[bytes]) -> list[bytes]:
     """The files at these paths or below them in the revision's tree; for HEAD, in the index. Reads no file contents,
     which a partial clone may lack. Raises GitError if a tree is missing."""
     files: list[bytes] = []

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some
-from repoagent.history.log import LOG, offline
+from repoagent.history.log import LOG, git_offline
 
 if TYPE_CHECKING:
     from repoagent.history.cochange import Neighbor
-    from repoagent.history.commit_details import Step
+    from repoagent.history.commit_details import HistoryStep
     from repoagent.history.file_history import Authors, HistoryReport
     from repoagent.history.neighbors import Neighborhood
 
@@ -45,7 +45,7 @@ def day(seconds: int | None) -> str:
         return "?"
 
 
-def rate(together: int, commits: int) -> Rate | None:
+def together_rate(together: int, commits: int) -> Rate | None:
     """How regularly two files change together, in one word; None if they never did. A few commits prove little, so they
     never count as regular."""
     if not together:
@@ -84,7 +84,7 @@ def scale_of(rows: Iterable[Neighbor]) -> Callable[[float], float]:
     return lambda score: min(max(score / full, 0.0), 1.0)
 
 
-def why(reasons: Sequence[str], *, short: bool = False) -> str:
+def reasons_text(reasons: Sequence[str], *, short: bool = False) -> str:
     """The reason codes of a row in a few words each; with `short`, in one word each."""
     words = _WHY_SHORT if short else _WHY
     return ", ".join(words.get(reason, reason) for reason in reasons)
@@ -128,7 +128,7 @@ _BYTES_A_TOKEN = 4
 
 
 def history_block(
-    steps: Sequence[Step],
+    steps: Sequence[HistoryStep],
     *,
     partial: bool = False,
     limit: int = 20,
@@ -142,7 +142,7 @@ def history_block(
     fit. Authors, subjects and symbols are untrusted: control characters are replaced and long values are cut, so a line
     cannot forge another one.
     """
-    from repoagent.history.commit_details import did, lines_of
+    from repoagent.history.commit_details import describe_step, lines_of
 
     if not steps or limit < 1:
         return ""
@@ -150,11 +150,10 @@ def history_block(
     lines = []
     for step in steps:
         commit = step.commit
-        author, subject = plain(commit.author, AUTHOR_WIDTH), plain(commit.subject, SUBJECT_WIDTH)
-        line = (
-            f"{plain(commit.date[:10], 10)} {plain(commit.short, 16)} {author}: {subject or '(no subject)'}"
-        )
-        if summary := plain(step.summary or did(step), DID_WIDTH):
+        author, subject = plain_line(commit.author, AUTHOR_WIDTH), plain_line(commit.subject, SUBJECT_WIDTH)
+        day, short = plain_line(commit.date[:10], 10), plain_line(commit.short, 16)
+        line = f"{day} {short} {author}: {subject or '(no subject)'}"
+        if summary := plain_line(step.summary or describe_step(step), DID_WIDTH):
             line += f" — {summary}"
         counts = lines_of(commit)
         lines.append(line + (f", {counts}" if counts else ""))
@@ -194,20 +193,20 @@ def authors_line(people: Authors) -> str:
         total = f"{len(people.persons)} people: " if len(people.persons) > MOST else ""
         names = []
         for person in people.persons[:MOST]:
-            until = f" (until {plain(person.last[:4], 4)})" if person.last < year else ""
-            names.append(f"{plain(person.name, AUTHOR_WIDTH)} {person.commits}{until}")
+            until = f" (until {plain_line(person.last[:4], 4)})" if person.last < year else ""
+            names.append(f"{plain_line(person.name, AUTHOR_WIDTH)} {person.commits}{until}")
         line += f" by {total}{', '.join(names)}"
     others = sorted(set(people.persons[MOST:]), key=lambda p: (p.last, p.commits, p.name), reverse=True)
-    if lately := [plain(person.name, AUTHOR_WIDTH) for person in others[:LATELY] if person.last >= year]:
+    if lately := [plain_line(person.name, AUTHOR_WIDTH) for person in others[:LATELY] if person.last >= year]:
         line += f"; lately {', '.join(lately)}"
     if people.bots:
-        bots = (f"{plain(bot.name, AUTHOR_WIDTH)} {bot.commits}" for bot in people.bots[:LATELY])
+        bots = (f"{plain_line(bot.name, AUTHOR_WIDTH)} {bot.commits}" for bot in people.bots[:LATELY])
         line += f"; by programs: {', '.join(bots)}"
-    return plain(f"{line}; last {last}", PEOPLE_WIDTH)
+    return plain_line(f"{line}; last {last}", PEOPLE_WIDTH)
 
 
 def to_dict(past: HistoryReport) -> dict[str, object]:
-    from repoagent.history.commit_details import did
+    from repoagent.history.commit_details import describe_step
 
     people: dict[str, object] = {"commits": past.people.commits, "partial": past.people.partial}
     for kind in ("persons", "bots"):
@@ -221,7 +220,12 @@ def to_dict(past: HistoryReport) -> dict[str, object]:
             symbols["renamed"] = [list(pair) for pair in touched.renamed]
         fields = ("commit", "short", "author", "date", "subject", "added", "removed", "path")
         data = {name: getattr(step.commit, name) for name in fields}
-        data |= {"was": step.was or None, "status": step.commit.status, "files": step.files, "did": did(step)}
+        data |= {
+            "was": step.was or None,
+            "status": step.commit.status,
+            "files": step.files,
+            "did": describe_step(step),
+        }
         commits.append({**data, "symbols": symbols, "summary": step.summary or None})
     return {
         "version": 1,
@@ -235,14 +239,14 @@ def to_dict(past: HistoryReport) -> dict[str, object]:
     }
 
 
-def plain(text: str, width: int) -> str:
+def plain_line(text: str, width: int) -> str:
     """`text` on one line of at most `width` characters, without control characters."""
     line = " ".join(text[: width * 4].split())
     line = "".join(c if c.isprintable() else "�" for c in line)
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def worth(step: Step, number: int) -> float:
+def worth(step: HistoryStep, number: int) -> float:
     """How informative a commit is; `number` is its position in the history, 0 for the newest. Touched symbols and many
     changed lines make a commit more informative; bulk commits and white-space changes count for little."""
     from repoagent.history.commit_details import BULK
@@ -269,12 +273,12 @@ def candidates_block(neighborhood: Neighborhood, why_not: Callable[[str], str | 
         "Files that changed with the edited ones, the surest first; candidates to inspect, not automatic targets:"
     ]
     for row in rows:
-        path = plain(os.fsdecode(row.path), PATH_WIDTH)
+        path = plain_line(os.fsdecode(row.path), PATH_WIDTH)
         if not row.together:
-            lines.append(f"{path}: no common commits; {why(row.reasons)}")
+            lines.append(f"{path}: no common commits; {reasons_text(row.reasons)}")
             continue
         last = "" if row.last is None else time.strftime(", last %Y-%m-%d", time.gmtime(row.last))
-        share = f"{row.together} of {row.commits} commits ({rate(row.together, row.commits)})"
+        share = f"{row.together} of {row.commits} commits ({together_rate(row.together, row.commits)})"
         lines.append(f"{path}: in {share}{last}")
     return "\n".join(lines)
 
@@ -299,6 +303,6 @@ def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
     if not commits:
         return {}
     options = ("--no-walk=unsorted", "--ignore-missing", "--stdin", "--format=%H%x00%h%x00%aN%x00%cI%x00%s")
-    data = offline(top, *LOG, *options, names=commits)
+    data = git_offline(top, *LOG, *options, names=commits)
     tokens = [token.decode("utf-8", "replace") for token in data.split(b"\0")[:-1]]
     return {tokens[start]: CommitHeader(*tokens[start : start + 5]) for start in range(0, len(tokens), 5)}

@@ -16,11 +16,22 @@ from typing import TYPE_CHECKING
 
 from repoagent.errors import UsageError
 from repoagent.history import graph
-from repoagent.history.graph import ADVANCE, ALONE, COLOURS, MARGIN, Area, Graph, Link, Node, columns, shown
+from repoagent.history.graph import (
+    ADVANCE,
+    ALONE,
+    COLOURS,
+    MARGIN,
+    Area,
+    Graph,
+    Link,
+    Node,
+    columns,
+    printable_line,
+)
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.cochange import Commit
+    from repoagent.history.cochange import HistoryCommit
 
 FILES, COMMITS = 2_000, 20_000
 LARGEST = 30  # files of a commit that counts
@@ -49,7 +60,7 @@ Pairs = dict[
 
 def repository_map(worktree: WorkTree, revision: str = "HEAD") -> Graph:
     """The map of the files that exist at `revision`, from the newest COMMITS commits. Raises UsageError if there is no
-    commit, Unusable if the index cannot be created."""
+    commit, DatabaseUnusable if the index cannot be created."""
     from repoagent.history.index.index import mine_in_background, open_index
     from repoagent.history.index.schema import NoCommits
 
@@ -70,7 +81,7 @@ def repository_map(worktree: WorkTree, revision: str = "HEAD") -> Graph:
 
 
 def build_map(
-    name: str, commit: str, history: Sequence[Commit], paths: Mapping[int, bytes], note: str = ""
+    name: str, commit: str, history: Sequence[HistoryCommit], paths: Mapping[int, bytes], note: str = ""
 ) -> Graph:
     """The map of `history`, which lists the newest commit first; `paths` are those of the existing files."""
     changed: Counter[int] = Counter(file for one in history for file in one.files if file in paths)
@@ -100,7 +111,7 @@ def build_map(
     areas = _discs(names, groups, attraction)
     folders, colours = colour_folders(files)
     bridges = _bridges(pairs, cluster_of)
-    nodes = [Node(shown(path), group=colours[file], side=None) for file, path in enumerate(files)]
+    nodes = [Node(printable_line(path), group=colours[file], side=None) for file, path in enumerate(files)]
     rows: list[tuple[int, tuple[str, ...]]] = []
     for number, area in enumerate(areas):
         most = max(often[file] for file in area.members)
@@ -128,7 +139,7 @@ def build_map(
     wide = max((abs(area.x) + area.radius + _half_title(area.name) for area in areas), default=0.0)
     high = max((abs(area.y) + area.radius + _TITLE_HEIGHT for area in areas), default=0.0)
     return Graph(
-        f"What changes together in {shown(name)}",
+        f"What changes together in {printable_line(name)}",
         f"{len(files):,} of {len(paths):,} files, {len(groups)} clusters, {len(bridges)} bridges, "
         f"from the newest {len(history):,} commits of {commit[:10]}",
         note,
@@ -136,7 +147,7 @@ def build_map(
         "A place to look, not something that must change.",
         nodes,
         [Link(*pair, pairs[pair][0], f"{pairs[pair][1]} commits", drawn=False) for pair in links],
-        [shown(folder) for folder in folders],
+        [printable_line(folder) for folder in folders],
         (2 * (wide + MARGIN), 2 * (high + MARGIN)),
         ("file", "commits", "cluster"),
         rows,
@@ -145,7 +156,7 @@ def build_map(
     )
 
 
-def _pairs(history: Sequence[Commit], number_of: Mapping[int, int]) -> Pairs:
+def _pairs(history: Sequence[HistoryCommit], number_of: Mapping[int, int]) -> Pairs:
     weights: defaultdict[tuple[int, int], float] = defaultdict(float)
     counts: Counter[tuple[int, int]] = Counter()
     own: defaultdict[int, float] = defaultdict(float)
@@ -223,7 +234,7 @@ def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
 
 
 def _half_title(name: str) -> float:
-    return columns(graph.shorten(name, 22)) * graph.TITLE_SIZE * ADVANCE / 2
+    return columns(graph.shorten_middle(name, 22)) * graph.TITLE_SIZE * ADVANCE / 2
 
 
 def _discs(

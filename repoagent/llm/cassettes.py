@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.model import Model, OnText, Reply, Request, display_name, render
-from repoagent.llm.registry import Backend, ModelOptions, Status
+from repoagent.llm.model import Model, OnText, Reply, Request, display_name, render_request
+from repoagent.llm.registry import Backend, ModelOptions, ModelStatus
 from repoagent.storage import json_files
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Recorder:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. Failed attempts are not recorded."""
         reply = self.model.complete(request, on_text)
-        sent = render(request)
+        sent = render_request(request)
         record = {
             "version": VERSION,
             "key": request.key,
@@ -122,5 +122,5 @@ class ReplayBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return Replay(Path(model).expanduser())
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        return Status(problem="" if Path(model).expanduser().is_file() else "no such file")
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
+        return ModelStatus(problem="" if Path(model).expanduser().is_file() else "no such file")

@@ -130,7 +130,7 @@ def aliases() -> Mapping[str, str]:
     return table
 
 
-def names() -> dict[str, str]:
+def model_names() -> dict[str, str]:
     """Each alias with its spec, and each known model spec with ""; for shell completion."""
     return {**dict.fromkeys(_data()["models"], ""), **aliases()}
 

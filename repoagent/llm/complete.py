@@ -25,13 +25,13 @@ from repoagent.llm.model import (
     Reply,
     Request,
     Retryable,
-    Schema,
+    ToolSchema,
     Usage,
     display_name,
-    strings,
+    json_strings,
 )
 from repoagent.llm.registry import provider_of
-from repoagent.llm.usage import Meter, estimate, estimate_tokens
+from repoagent.llm.usage import Meter, estimate_tokens, estimate_usage
 from repoagent.storage.secrets import mask
 
 FALLBACK_TRIES = 2  # for each model but the last
@@ -91,7 +91,7 @@ _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\n`]*?)[ \t]*\r?")
 _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
-def join(text: str, more: str) -> str:
+def join_continuation(text: str, more: str) -> str:
     """Join `text` and its continuation `more`, without obvious repetitions.
 
     Some models reopen the code fence, and some restart the unfinished line. If in doubt, nothing is removed: a patch
@@ -143,7 +143,7 @@ _OPAQUE = ("signature", "data", "encrypted_content", "id", "call_id")
 OnWait = Callable[[float, str], None]
 
 
-def ignore(*_: object) -> None:
+def do_nothing(*_: object) -> None:
     """A callback that does nothing."""
 
 
@@ -152,9 +152,9 @@ def complete(
     request: Request,
     meter: Meter,
     *,
-    on_text: OnText = ignore,
-    on_wait: OnWait = ignore,
-    on_void: OnText = ignore,
+    on_text: OnText = do_nothing,
+    on_wait: OnWait = do_nothing,
+    on_void: OnText = do_nothing,
     continues: bool = True,
     sleep: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = random.random,
@@ -171,7 +171,7 @@ def complete(
     """
     text = ""
     usage = Usage()
-    current = request = masked(request)
+    current = request = mask_request(request)
 
     def wait_after(error: Retryable, attempt: int) -> None:
         if attempt == ATTEMPTS:
@@ -183,7 +183,7 @@ def complete(
             duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
             raise ModelError(f"{error}: the server asks you to retry in {duration}") from error
         try:  # before the wait: do not wait for an attempt that a limit forbids
-            meter.before_attempt(estimate(current), model.spec)
+            meter.before_attempt(estimate_usage(current), model.spec)
         except LimitReached as limit:
             raise ModelError(f"{error}; {limit}") from error
         on_wait(wait, str(error))
@@ -196,7 +196,7 @@ def complete(
 
     def one_reply() -> Reply:
         """A reply to `current`, after at most ATTEMPTS attempts; its usage includes the failed ones."""
-        meter.before_attempt(estimate(current), model.spec)
+        meter.before_attempt(estimate_usage(current), model.spec)
         lost = Usage()
         for attempt in range(1, ATTEMPTS + 1):
             spec = model.spec  # a Fallback may switch to another model
@@ -217,7 +217,7 @@ def complete(
             except KeyboardInterrupt:  # the provider charges for what it has read and written
                 if not provider_of(spec).free:
                     written = Usage(output=estimate_tokens(streamed.getvalue()))
-                    meter.add(estimate(current) + written, spec)
+                    meter.add(estimate_usage(current) + written, spec)
                 raise
             else:
                 meter.add(reply.usage, spec)
@@ -235,7 +235,7 @@ def complete(
                 f"{model.spec} declined this request{f': {reason}' if reason else ''}. "
                 "Rephrase it, or choose another model with --model"
             )
-        text = join(text, reply.text)
+        text = join_continuation(text, reply.text)
         _refuse_too_long(model, len(text))
         if not text.strip() and reply.stop == "length":
             raise ModelError(
@@ -274,7 +274,7 @@ def _trace(began: float, spec: str, outcome: str) -> None:
         tracing.end(began, "model", f"{display_name(spec)}: {outcome}")
 
 
-def masked(request: Request) -> Request:
+def mask_request(request: Request) -> Request:
     """The request with keys and tokens masked. Blocks cannot be changed, so those with a secret are left out."""
     messages = [
         replace(
@@ -289,7 +289,7 @@ def masked(request: Request) -> Request:
 
 def holds_secret(value: object) -> bool:
     """Whether any text in the blocks of a reply would be masked; ignores encrypted and opaque fields."""
-    return any(mask(text) != text for text in strings(value, _OPAQUE))
+    return any(mask(text) != text for text in json_strings(value, _OPAQUE))
 
 
 def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -298,7 +298,7 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     )
 
 
-def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
+def call_as_text(text: str, tools: Sequence[ToolSchema], name: str, arguments: object) -> tuple[str, str]:
     """Convert a native tool call to a tag; return the tag, and the text that appends it to the reply's `text`.
 
     The tag gets a line of its own, after a closing fence if a code fence is open. A call to an unknown tool keeps its

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.llm.model import Blocks, Message, Part, Role
+from repoagent.llm.model import Message, Part, ReplyBlocks, Role
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -103,7 +103,7 @@ def turn_offsets(text: str) -> tuple[int, ...]:
     return tuple(heading.start() for heading in _headings(_nonce(text)).finditer(text))
 
 
-def read(path: Path) -> Conversation | None:
+def read_conversation(path: Path) -> Conversation | None:
     """Read the conversation in a file; return None if there is no file.
 
     Bytes that are not UTF-8 become lone surrogates. Raises what `loads` raises, and Refused if it is not a regular
@@ -129,16 +129,16 @@ def _named(path: Path) -> Iterator[None]:
         raise NewerConversation(f"{path}: {error}") from error
 
 
-def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
+def append_turns(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
     """Append `turns` to the file in one write; a missing file is created, starting with the turns in `before`.
 
     With `again`, for use after a crash, turns that were already written, completely or in part, are not added twice.
-    Raises what `read` raises, and Busy if another process holds the lock for too long.
+    Raises what `read_conversation` raises, and Busy if another process holds the lock for too long.
     """
     from repoagent.storage.atomic import append_line, read_regular, write_whole
-    from repoagent.storage.locks import locked
+    from repoagent.storage.locks import hold_lock
 
-    with locked(path.with_name(path.name + ".lock"), label=f"the conversation {path.name}"):
+    with hold_lock(path.with_name(path.name + ".lock"), label=f"the conversation {path.name}"):
         data = read_regular(path)
         if data is None:
             write_whole(path, _encoded(dumps((*before, *turns))))
@@ -187,7 +187,7 @@ def _find_start(text: str, heading: str) -> int | None:
 def to_messages(
     turns: Iterable[Turn],
     nonce: str = "",
-    blocks: Mapping[int, Blocks] = MappingProxyType({}),
+    blocks: Mapping[int, ReplyBlocks] = MappingProxyType({}),
     answers: Mapping[int, str] = MappingProxyType({}),
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:

@@ -249,7 +249,7 @@ class Reference(NamedTuple):
     path: str
 
 
-def reference(turn: Turn) -> Reference | None:
+def reference_of(turn: Turn) -> Reference | None:
     """The attachment of a turn; None if it has none."""
     match = _REFERENCE.fullmatch(turn.meta.get(ATTACHED, ""))
     return Reference(match[1], match[2], int(match[3]), match[4]) if match else None
@@ -279,7 +279,7 @@ class Attachments:
         """The attachments of `turns` by their references; instead of one that cannot be sent, a sentence says why."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
-            if item := reference(turn):
+            if item := reference_of(turn):
                 key = turn.meta[ATTACHED]
                 gone = f"{item.path} is not attached: the copy that was sent no longer exists. "
                 attached[key] = self._copy(key, item) or gone + "Read it again if it matters."

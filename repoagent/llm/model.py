@@ -28,7 +28,7 @@ def display_name(spec: str) -> str:
     return f"{name}{provider.separator}{parsed.backend.display_name(model)}" if is_command else spec
 
 
-def public(spec: str) -> str:
+def public_spec(spec: str) -> str:
     """Reduce `spec` to what may be published, for example in a commit.
 
     Of a file, only its name remains; of a command, only the program and the model that it reported.
@@ -57,7 +57,7 @@ class Part:
     answers: the id of the tool call whose result this is.
     failed: whether that call failed.
 
-    `answers` and `failed` are used only if the call is sent natively (see `Blocks`).
+    `answers` and `failed` are used only if the call is sent natively (see `ReplyBlocks`).
     """
 
     text: str
@@ -74,7 +74,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ReplyBlocks:
     """A reply in its API's own form, to be sent back unchanged: thinking with signatures, and tool calls.
 
     spec: the model that wrote the reply.
@@ -92,17 +92,17 @@ class Blocks:
     def unseen(self) -> str:
         """The thinking, which is sent in addition to the text of the reply."""
         thoughts = {"thinking", "redacted_thinking", "reasoning"}
-        return "".join(strings([item for item in self.items if item.get("type") in thoughts]))
+        return "".join(json_strings([item for item in self.items if item.get("type") in thoughts]))
 
 
-def strings(value: object, without: Collection[str] = ()) -> list[str]:
+def json_strings(value: object, without: Collection[str] = ()) -> list[str]:
     """The strings in a JSON value, in order, except in the fields `without`."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
         value = [inner for name, inner in value.items() if name not in without]
     items = value if isinstance(value, list | tuple) else ()
-    return [text for item in items for text in strings(item, without)]
+    return [text for item in items for text in json_strings(item, without)]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Message:
 
     role: Role
     parts: tuple[Part, ...]
-    blocks: Blocks | None = None
+    blocks: ReplyBlocks | None = None
 
     @property
     def text(self) -> str:
@@ -120,7 +120,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Schema:
+class ToolSchema:
     """A native tool; its arguments are strings. `tag` converts a call to the equivalent tag."""
 
     name: str
@@ -153,7 +153,7 @@ class Request:
     key: str = ""
     grammar: str = ""
     temperature: float | None = None
-    tools: tuple[Schema, ...] = ()
+    tools: tuple[ToolSchema, ...] = ()
     stop: tuple[str, ...] = ()
 
     @property
@@ -212,7 +212,7 @@ class Reply:
     stop: Stop
     usage: Usage = field(default_factory=Usage)
     model: str = ""
-    blocks: Blocks | None = None  # if they contain more than the text
+    blocks: ReplyBlocks | None = None  # if they contain more than the text
 
 
 OnText = Callable[[str], None]
@@ -242,8 +242,8 @@ def non_blank(parts: Iterable[Part]) -> list[Part]:
 
 
 def with_results(
-    request: Request, is_valid: Callable[[Blocks], bool]
-) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
+    request: Request, is_valid: Callable[[ReplyBlocks], bool]
+) -> Iterator[tuple[Message, ReplyBlocks | None, list[Part]]]:
     """Yield each message with its blocks, and with those of its parts that answer calls in the previous blocks.
 
     The blocks are None unless they are valid and can be sent. The APIs reject a call without its result, so neither is
@@ -309,17 +309,17 @@ def fence(content: str, label: str = "content") -> str:
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
     name = label.split()[0]
     has_tag = re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE)
-    mark = f' id="{absent(content)}"' if has_tag else ""
+    mark = f' id="{unused_marker(content)}"' if has_tag else ""
     end = "" if content.endswith("\n") or not content else "\n"
     return f"<{label}{mark}>\n{content}{end}</{name}{mark}>"
 
 
-def unfenced(text: str) -> str:
+def unfence(text: str) -> str:
     """`text` without the tags of `fence` with the label "output"."""
     return re.sub(r"^</?output(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
 
 
-def absent(content: str) -> str:
+def unused_marker(content: str) -> str:
     """A short hash of `content` that does not occur in it."""
     digest = sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     size = 6
@@ -343,7 +343,7 @@ def wire_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def tools_text(tools: Sequence[Schema]) -> str:
+def tools_text(tools: Sequence[ToolSchema]) -> str:
     """The native tools as text, one per line."""
     lines = []
     for tool in tools:
@@ -352,7 +352,7 @@ def tools_text(tools: Sequence[Schema]) -> str:
     return "".join(lines)
 
 
-def render(request: Request) -> str:
+def render_request(request: Request) -> str:
     """Render the whole prompt: the system parts, the native tools, then each message under a heading with its role.
 
     The headings contain a hash of the content, so no text can imitate one. An image or PDF becomes a line with its type

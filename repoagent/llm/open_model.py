@@ -16,10 +16,10 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.llm import catalog, registry
-from repoagent.llm.complete import Fallback, ignore
+from repoagent.llm.complete import Fallback, do_nothing
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Wishes, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
-from repoagent.llm.registry import PROVIDERS, SERVERS, ModelOptions, Status, parse_spec, provider_of
+from repoagent.llm.registry import PROVIDERS, SERVERS, ModelOptions, ModelStatus, parse_spec, provider_of
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -69,7 +69,7 @@ def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
             raise NoModel(f"no model is configured. {MODEL_ADVICE}")
         return ModelChoice(DEFAULT_MODEL, origin)
     name = settings.text(key)
-    spec = resolve(settings, name)
+    spec = resolve_spec(settings, name)
     how = "alias" if name in _aliases(settings) else "newest"
     return ModelChoice(spec, origin, f"{how} {name}" if spec != name else "")
 
@@ -78,7 +78,7 @@ def _aliases(settings: Settings) -> dict[str, str]:
     return {**catalog.aliases(), **settings.names("alias")}
 
 
-def resolve(settings: Settings, name: str) -> str:
+def resolve_spec(settings: Settings, name: str) -> str:
     """The spec for `name`, which may be a spec, an alias, or a family (for its newest model).
 
     Raises UsageError for circular aliases.
@@ -99,8 +99,8 @@ def open_model(
     spec: str | None = None,
     record: Path | None = None,
     reply: Path | None = None,
-    say: Callable[[str], None] = ignore,
-    on_progress: Callable[[str, float], None] = ignore,
+    say: Callable[[str], None] = do_nothing,
+    on_progress: Callable[[str, float], None] = do_nothing,
 ) -> Model:
     """Open the model `spec`, or the one configured for edits, with its fallbacks.
 
@@ -110,7 +110,7 @@ def open_model(
     module. Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
     """
     if spec:
-        first = resolve(settings, spec)
+        first = resolve_spec(settings, spec)
     else:
         choice = choose_model(settings)
         first = choice.spec
@@ -123,7 +123,7 @@ def open_model(
     wishes = Wishes(effort, temperature, settings.text("cache"))
     options = ModelOptions(settings, wishes, reply, on_progress)
     models: list[Model] = []
-    for item in dict.fromkeys([first, *(resolve(settings, name) for name in fallbacks)]):
+    for item in dict.fromkeys([first, *(resolve_spec(settings, name) for name in fallbacks)]):
         parsed = parse_spec(item)
         is_complete = parsed.model.strip() or not parsed.provider.separator
         opened = parsed.backend.open_model(parsed.model, options) if is_complete else None
@@ -149,7 +149,7 @@ def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
     return catalog.model_info(spec, settings.family("models"))
 
 
-def preload(spec: str | None) -> None:
+def preload_model(spec: str | None) -> None:
     """Start slow preparations for `spec` in a thread, if there are any. Never fails."""
     if spec or _has_default():
         parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
@@ -186,7 +186,7 @@ class StatusRow:
     name: str
     spec: str
     origin: str
-    status: Status = field(default_factory=Status)
+    status: ModelStatus = field(default_factory=ModelStatus)
     known: catalog.ModelInfo = field(default_factory=catalog.ModelInfo)
 
     @property
@@ -196,20 +196,20 @@ class StatusRow:
 
 
 def configured_models(settings: Settings) -> list[StatusRow]:
-    """All roles and aliases; the models are checked in parallel. Raises what `resolve` raises."""
+    """All roles and aliases; the models are checked in parallel. Raises what `resolve_spec` raises."""
     rows = []
     for role in ("edit", "summary") if settings.text_or_none("summary.model") else ("edit",):
         try:
             choice = choose_model(settings, role)
             rows.append(StatusRow(role, choice.spec, ", ".join(filter(None, [choice.origin, choice.why]))))
         except ModelError as error:
-            rows.append(StatusRow(role, "", "", Status(problem=_first_sentence(error))))
+            rows.append(StatusRow(role, "", "", ModelStatus(problem=_first_sentence(error))))
     for name in settings.texts("fallback"):
-        rows.append(StatusRow("fallback", resolve(settings, name), settings.origin("fallback")))
+        rows.append(StatusRow("fallback", resolve_spec(settings, name), settings.origin("fallback")))
     for name in _aliases(settings):
         is_own = name in settings.names("alias")
         origin = settings.origin(f"alias.{name}") if is_own else "built in"
-        rows.append(StatusRow(name, resolve(settings, name), origin))
+        rows.append(StatusRow(name, resolve_spec(settings, name), origin))
     statuses = _statuses(settings, [row.spec for row in rows if row.spec])
     return [
         replace(row, status=statuses[row.spec], known=model_info(settings, row.spec)) if row.spec else row
@@ -224,16 +224,16 @@ def provider_rows(settings: Settings) -> list[StatusRow]:
     return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]
 
 
-def _statuses(settings: Settings, specs: Collection[str]) -> dict[str, Status]:
+def _statuses(settings: Settings, specs: Collection[str]) -> dict[str, ModelStatus]:
     """The status of each model or provider (`openai/`) by spec. Takes some seconds at most."""
     from concurrent.futures import ThreadPoolExecutor
 
-    def check(spec: str) -> Status:
+    def check(spec: str) -> ModelStatus:
         parsed = parse_spec(spec)
         try:
             return parsed.backend.check(settings, parsed.model)
         except RepoagentError as error:
-            return Status(problem=_first_sentence(error))
+            return ModelStatus(problem=_first_sentence(error))
 
     specs = list(dict.fromkeys(specs))
     with ThreadPoolExecutor(THREADS) as pool:

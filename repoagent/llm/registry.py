@@ -148,7 +148,7 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class Status:
+class ModelStatus:
     """Whether a model or a provider can be used.
 
     key: the source of its key, never the key itself; "" if there is none.
@@ -178,7 +178,7 @@ class Backend:
         """The model; None if there is no such provider. Sends nothing and imports no SDK."""
         raise NotImplementedError
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
         """Whether the model, or the provider if `model` is empty, can be used. If `online`, queries the server for a
         few seconds at most, with free requests only."""
         raise NotImplementedError

@@ -32,7 +32,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)
 
 
-def estimate(request: Request) -> Usage:
+def estimate_usage(request: Request) -> Usage:
     """The estimated usage of one call before its reply: the input tokens only."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
     unseen = [message.blocks.unseen for message in request.messages if message.blocks]
@@ -289,7 +289,7 @@ def state_folder(env: Mapping[str, str] | None = None) -> Path:
     return base / "repoagent" / "spent"
 
 
-def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
+def read_spend_log(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
     """The entries since the day `since` (None: all), oldest first."""
     first = f"{since}.jsonl" if since else ""
     for path in sorted(folder.glob("????-??-??.jsonl")):

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from repoagent import __version__
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.mcp.tool import Call, Progress, Service, Tool
+from repoagent.mcp.tool import Progress, Service, Tool, ToolCall
 from repoagent.mcp.tools import make_tools, sendable
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def perform(
     """
     from jsonschema import Draft202012Validator
 
-    from repoagent.edit.guards.off_limits import gate
+    from repoagent.edit.guards.off_limits import off_limits_gate
     from repoagent.git.worktree import open_worktree
 
     errors = Draft202012Validator(tool.arguments).iter_errors(dict(arguments))
@@ -59,7 +59,9 @@ def perform(
             problem = f"must match {error.validator} {error.validator_value}"
         raise UsageError(f"{tool.name}: {where}{': ' if where else ''}{problem[:200]}")
     worktree = open_worktree(service.cwd)
-    answer = tool.perform(Call(service, cancelled, progress, worktree, gate(worktree.top, ())), **arguments)
+    answer = tool.perform(
+        ToolCall(service, cancelled, progress, worktree, off_limits_gate(worktree.top, ())), **arguments
+    )
     text, image = answer if isinstance(answer, tuple) else (answer, None)
     return sendable(text), image
 

@@ -1,4 +1,4 @@
-"""A tool (`Tool`) and its input (`Call`); the decorator `tool` turns a function into a tool."""
+"""A tool (`Tool`) and its input (`ToolCall`); the decorator `tool` turns a function into a tool."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCall:
     """A tool call.
 
     `why_not` returns the reason why a file may not be shown. `cancelled` is set once the client no longer waits for the
@@ -120,7 +120,7 @@ class Tool:
 
 
 def tool(title: str, description: str, **properties: Schema) -> Callable[[Callable[..., Answer]], Tool]:
-    """Turn a function of a `Call` into a tool whose arguments are the other parameters, described by `properties`.
+    """Turn a function of a `ToolCall` into a tool whose arguments are the other parameters, described by `properties`.
 
     A parameter without a default is required; a default of None is left out of the schema.
     """

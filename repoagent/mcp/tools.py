@@ -1,4 +1,4 @@
-"""The tools of the server, each a function of a `Call` and its arguments. Only `apply` may write."""
+"""The tools of the server, each a function of a `ToolCall` and its arguments. Only `apply` may write."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from repoagent.llm.model import fence
 from repoagent.mcp.tool import (
     PATH_LENGTH,
     Answer,
-    Call,
     Service,
     Tool,
+    ToolCall,
     array,
     boolean,
     integer,
@@ -83,7 +83,7 @@ def clip(text: str, limit: int = MAX_TEXT) -> str:
     pattern=text("A glob such as *.py or src/**/test_*.ts, matched below `path`.", 300),
     limit=integer("Maximum number of files and folders.", 1, 500),
 )  # fmt: skip
-def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> str:
+def files(call: ToolCall, path: str = "", pattern: str = "", limit: int = 100) -> str:
     from repoagent.edit.tools import left_out_text, list_files, listing_text
 
     listing = list_files(call.worktree.top, call.why_not, path, pattern, most=limit)
@@ -101,7 +101,7 @@ def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> st
     revision=_REVISION,
     limit=integer("Maximum number of files.", 1, 100),
 )
-def neighbors(call: Call, paths: list[str], revision: str = "HEAD", limit: int = 20) -> str:
+def neighbors(call: ToolCall, paths: list[str], revision: str = "HEAD", limit: int = 20) -> str:
     paths = [call.path(path, folder=True) for path in paths]
     answer = call.repository.neighbors(paths, revision=revision, limit=limit)
     rows = [
@@ -128,13 +128,13 @@ def neighbors(call: Call, paths: list[str], revision: str = "HEAD", limit: int =
     path=text("The file that defines the symbol. If `symbol` is omitted, look up all symbols of this file."),
     limit=integer("Maximum number of files per symbol, or symbols per file.", 1, 100),
 )  # fmt: skip
-def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> str:
-    from repoagent.uses.report import answer, answer_text
+def uses(call: ToolCall, symbol: str = "", path: str = "", limit: int = 20) -> str:
+    from repoagent.uses.report import answer_text, answer_uses
 
     if not (path or symbol):
         raise UsageError("name a symbol, a path, or both")
     query = ":".join(filter(None, (call.path(path) if path else "", symbol)))
-    shown = answer_text(answer(call.worktree, query, call.why_not, limit=limit))
+    shown = answer_text(answer_uses(call.worktree, query, call.why_not, limit=limit))
     return fence(clip(shown), "uses") if shown else f"No file contains {query}."
 
 
@@ -147,7 +147,7 @@ def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> str:
     revision=_REVISION,
     limit=integer("Maximum number of commits.", 1, 100),
 )  # fmt: skip
-def history(call: Call, path: str, revision: str = "HEAD", limit: int = 20) -> str:
+def history(call: ToolCall, path: str, revision: str = "HEAD", limit: int = 20) -> str:
     from repoagent.history.commit_details import without_withheld
     from repoagent.history.render import history_block
 
@@ -167,7 +167,7 @@ def history(call: Call, path: str, revision: str = "HEAD", limit: int = 20) -> s
     limit=integer("Maximum number of definitions.", 1, 500),
 )
 def outline(
-    call: Call, path: str, language: str | None = None, depth: int | None = None, limit: int = 200
+    call: ToolCall, path: str, language: str | None = None, depth: int | None = None, limit: int = 200
 ) -> str:
     from repoagent.syntax.symbol import render_outline
 
@@ -191,9 +191,13 @@ def outline(
     characters=text("A range of characters, such as 1-2000, in one line (first_line = last_line).", 40),
 )
 def read(
-    call: Call, path: str, first_line: int = 1, last_line: int | None = None, characters: str | None = None
+    call: ToolCall,
+    path: str,
+    first_line: int = 1,
+    last_line: int | None = None,
+    characters: str | None = None,
 ) -> Answer:
-    from repoagent.edit.prompt.blocks import quoted, shown
+    from repoagent.edit.prompt.blocks import model_text, quote_path
     from repoagent.edit.prompt.large_files import read_part
     from repoagent.edit.tools import media_in
 
@@ -209,8 +213,8 @@ def read(
         return f"{media.name}: {media.described()}, blob {source.blob}; it follows.", media
     whole = first_line == 1 and last_line is None
     lines_wanted = "" if whole else f"{first_line}-{last_line or 1_000_000_000}"
-    part = read_part(shown(data), lines_wanted, characters or "", MAX_TEXT)
-    label = f'file path={quoted(path)} blob="{source.blob}" lines="{part.first}-{part.last}"'
+    part = read_part(model_text(data), lines_wanted, characters or "", MAX_TEXT)
+    label = f'file path={quote_path(path)} blob="{source.blob}" lines="{part.first}-{part.last}"'
     if part.characters:
         label += f' characters="{part.characters[0]}-{part.characters[1]}"'
     return "\n".join(filter(None, [fence(part.text, label), part.rest]))
@@ -229,21 +233,21 @@ def read(
     limit=integer("Maximum number of hits.", 1, 50),
 )
 def recall(
-    call: Call, query: str, paths: Sequence[str] = (), kinds: Sequence[Any] = (), limit: int = 10
+    call: ToolCall, query: str, paths: Sequence[str] = (), kinds: Sequence[Any] = (), limit: int = 10
 ) -> str:
-    from repoagent.git.worktree import layout
-    from repoagent.memory.search.search import Search, answer, hit_line, parse
+    from repoagent.git.worktree import layout_of
+    from repoagent.memory.search.search import SearchOptions, answer_query, hit_line, parse_query
     from repoagent.storage.layout import to_stderr
 
-    if not parse(query).words:
+    if not parse_query(query).words:
         raise UsageError(f"the query {query[:80]!r} has no words to search for")
     paths = [call.path(path, folder=True) for path in paths]
-    search = Search(limit=limit, kinds=kinds, files=[] if "." in paths else paths, width=400)
+    search = SearchOptions(limit=limit, kinds=kinds, files=[] if "." in paths else paths, width=400)
 
     def progress(count: int, total: int) -> None:
         call.progress("reading the memories", count, total)
 
-    result = answer(layout(call.worktree), query, search, warn=to_stderr, progress=progress)
+    result = answer_query(layout_of(call.worktree), query, search, warn=to_stderr, progress=progress)
     hits = [
         replace(hit, also=tuple(file for file in hit.also if not call.why_not(file)))
         for hit in result.hits
@@ -266,7 +270,7 @@ def recall(
     ask=boolean("Also ask the model that the server was started with; this costs money."),
 )
 def review(
-    call: Call,
+    call: ToolCall,
     *,
     range: str = "",
     base: str = "",
@@ -325,7 +329,7 @@ _CANCELLED = "the call was cancelled; nothing was changed"
     check_only=boolean("Only report whether and where it applies."),
 )
 def apply(
-    call: Call,
+    call: ToolCall,
     *,
     patch: str,
     sources: Mapping[str, str],
@@ -335,7 +339,7 @@ def apply(
 ) -> str:
     """Apply or check a patch. A dry run first determines the files that it changes; each must be in `sources`."""
     from repoagent.edit.commit import without_claims, without_controls
-    from repoagent.edit.unfinished import settle
+    from repoagent.edit.unfinished import settle_unfinished
     from repoagent.git.transaction.results import Options
     from repoagent.storage.layout import to_stderr
 
@@ -368,14 +372,14 @@ def apply(
         if call.cancelled.is_set():
             raise NothingDone(_CANCELLED)
     try:
-        settle(call.worktree, lambda sentence: to_stderr(f"recovered: {sentence}"), to_stderr)
+        settle_unfinished(call.worktree, lambda sentence: to_stderr(f"recovered: {sentence}"), to_stderr)
         check()
         return _apply_text(attempt(dry_run=False))
     finally:
         call.service.writing.release()
 
 
-def _unmasked(call: Call, patch: str, paths: Sequence[str]) -> bytes:
+def _unmasked(call: ToolCall, patch: str, paths: Sequence[str]) -> bytes:
     """The patch with secrets for their placeholders. Raises Refused for an unknown placeholder that is not literally in
     a file."""
     from repoagent.git.files import read_source
@@ -392,7 +396,7 @@ def _unmasked(call: Call, patch: str, paths: Sequence[str]) -> bytes:
 
 
 def _apply_text(result: EditResult) -> str:
-    from repoagent.edit.ui import summary
+    from repoagent.edit.ui import placements_text
 
     diff = ""
     if result.kind == "committed":
@@ -403,6 +407,6 @@ def _apply_text(result: EditResult) -> str:
     else:
         outcome = "The patch fits; nothing was written"
         diff = fence(clip(result.diff), "diff")
-    placed = summary(result.placements)
+    placed = placements_text(result.placements)
     head = f"{outcome}: {result.message.partition(chr(10))[0]}"
     return "\n".join(filter(None, [head, placed and f"Placed at {placed}.", *result.remarks, diff]))

@@ -38,14 +38,14 @@ from repoagent.memory.identity import record as identities
 from repoagent.memory.identity.memory_index import EARLIER, PATH, IdentityIndex, open_index
 from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.identity.renames import blob_at, keep_content, same_through_history
-from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find
-from repoagent.memory.identity.store import memory_lock, rekeying, release_key
-from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
+from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find_memory
+from repoagent.memory.identity.store import memory_lock, rekeying_event, release_key
+from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, note_entries, says_nothing_new
 from repoagent.storage import json_files
-from repoagent.storage.atomic import move, read_regular, write_whole
+from repoagent.storage.atomic import move_durably, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
 
 VERSION = 1
@@ -81,7 +81,7 @@ class ArchivedMemory:
 
 def records_of(data: bytes) -> dict[str, dict[str, Any]]:
     """The valid edits in the bytes of an `edits.jsonl`, by id; the last line for each id counts."""
-    values = map(json_files.parse, data.split(b"\n"))
+    values = map(json_files.parse_document, data.split(b"\n"))
     return {
         value["id"]: value
         for value in values
@@ -90,7 +90,7 @@ def records_of(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def _warn_of_unreadable_edits(data: bytes, path: str, warn: Warn) -> None:
-    values = [json_files.parse(line) for line in data.split(b"\n") if line.strip()]
+    values = [json_files.parse_document(line) for line in data.split(b"\n") if line.strip()]
     count = sum(value is None or EditRecord.from_dict(value) is None for value in values)
     if count:
         warn(f"left out {plural(count, 'edit record')} of {path}: damaged, or written by a newer repoagent")
@@ -122,12 +122,12 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
-                locked(folder / f"{name}.lock", timeout=timeout, label=f"the memory {folder.name}")
+                hold_lock(folder / f"{name}.lock", timeout=timeout, label=f"the memory {folder.name}")
             )
         yield
 
 
-def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
+def pack_memory(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
     """Return the parts of a memory that may be shared, without secrets or data about this machine.
 
     Raises Busy if the memory's locks are not released in time, Refused if they cannot be created.
@@ -216,7 +216,7 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
                     memories.setdefault(match[1], {})[match[2]] = data
                 elif member.name == MANIFEST:
                     manifest = data
-        head = json_files.parse(manifest)
+        head = json_files.parse_document(manifest)
         if head is None or head.get("kind") != KIND:
             raise ValueError("it has no manifest; create one with `repoagent memory export`")
         if head["version"] == VERSION:
@@ -231,7 +231,7 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
 
 
 def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
-    value = json_files.parse(files.pop(identities.FILE, b""))
+    value = json_files.parse_document(files.pop(identities.FILE, b""))
     identity = None if value is None or value["version"] != 1 else identities.from_dict(value)
     if identity is None:
         raise ValueError(f"the identity.json of {name} is missing or invalid")
@@ -246,7 +246,7 @@ def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ImportResult:
     """The result of importing one memory. `path` is its file's path in the archive, `at` the path in this work tree
     (None if the file is missing); `folder` is its memory in this repository, `why` the reason if no file matches.
     `notes`, `edits` and `exchanges` count the new ones."""
@@ -269,20 +269,20 @@ def import_memories(
     *,
     dry_run: bool = False,
     warn: Warn = to_stderr,
-) -> list[Arrival]:
+) -> list[ImportResult]:
     """Import memories; with `dry_run`, write nothing. `source` marks their notes ("imported from team").
 
     If the process is killed, each new memory is complete or missing, and importing again adds the rest. Raises Busy if
     a lock is not released in time, Refused if a memory cannot be written.
     """
     if not dry_run:
-        ensure(layout)
+        ensure_root(layout)
     return [_import(layout, worktree, parcel, source, dry_run=dry_run, warn=warn) for parcel in parcels]
 
 
 def _import(
     layout: Layout, worktree: WorkTree, parcel: ArchivedMemory, source: str, *, dry_run: bool, warn: Warn
-) -> Arrival:
+) -> ImportResult:
     path = parcel.identity.path
     with ExitStack() as stack:
         if not dry_run:
@@ -295,7 +295,7 @@ def _import(
             if notes and not dry_run:
                 add_notes(layout.memory / folder / NOTES, notes)
             at = known.path if file is None else path
-            return Arrival(path, at, folder, "merged" if notes else "same", notes=len(notes))
+            return ImportResult(path, at, folder, "merged" if notes else "same", notes=len(notes))
         names = (parcel.name, *(f"{parcel.name[:70]}-{number}" for number in range(2, 1000)))
         folder = next(name for name in names if not (layout.memory / name).exists())
         files = fresh_files(parcel, source)
@@ -313,19 +313,21 @@ def _import(
             identity, top = parcel.identity, str(worktree.top)
             reason = f"{source}; {why}" if why else source
             if file is None:
-                step = rekeying(reason, WorkTreeFile(worktree, path, b"", ""))
+                step = rekeying_event(reason, WorkTreeFile(worktree, path, b"", ""))
                 identity = identity.noted(replace(step, blob=identity.blob))
             else:
                 keep_content(stage, worktree, file.data)
-                identity = identity.keyed(file.key, top).noted(rekeying(reason, file)).seen(file.blob, top)
-            identities.save(stage, identity)
-            move(stage, layout.memory / folder)
+                identity = (
+                    identity.keyed(file.key, top).noted(rekeying_event(reason, file)).seen(file.blob, top)
+                )
+            identities.save_identity(stage, identity)
+            move_durably(stage, layout.memory / folder)
             if file is not None:
                 release_key(layout, index, file, folder)
         turns = [turn for text in filter(_is_conversation, files) for turn in turns_of(files[text])]
-        return Arrival(
+        return ImportResult(
             path, None if file is None else path, folder, "orphaned" if file is None else "new", why,
-            len(entries(files.get(NOTES, b""))), len(records_of(files.get(EDITS, b""))), len(group_turns(turns)),
+            len(note_entries(files.get(NOTES, b""))), len(records_of(files.get(EDITS, b""))), len(group_turns(turns)),
         )  # fmt: skip
 
 
@@ -356,7 +358,7 @@ def _find_target(
         )
         if not is_same:
             return None, "", f"{path} is a different file"
-    match = find(layout, index, file)
+    match = find_memory(layout, index, file)
     return file, "" if match is None else match.folder, ""
 
 
@@ -378,7 +380,7 @@ def fresh_files(parcel: ArchivedMemory, source: str) -> dict[str, bytes]:
 def imported_notes(data: bytes, source: str) -> list[Note]:
     """The notes in the bytes of a notes file, masked and marked with `source`."""
     notes = []
-    for note in (entry.note for entry in entries(_masked(NOTES, data))):
+    for note in (entry.note for entry in note_entries(_masked(NOTES, data))):
         author, day = note.source, note.day
         if author != COMPACTED:
             if marked := _MARKED.fullmatch(author):
@@ -392,8 +394,8 @@ def imported_notes(data: bytes, source: str) -> list[Note]:
 
 def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
     """The notes of `parcel` that the memory in `folder` and its archive lack."""
-    current = [entry.note for entry in entries(read_regular(folder / NOTES) or b"")]
-    archived = [entry.note for entry in entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
+    current = [entry.note for entry in note_entries(read_regular(folder / NOTES) or b"")]
+    archived = [entry.note for entry in note_entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
     known = {(note.text, note.blob) for note in (*current, *archived)}
     texts = [note.text for note in current if note.source != COMPACTED]
     missing = []
@@ -406,18 +408,18 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
     return missing
 
 
-def restore(layout: Layout, folder: Path) -> Memory:
+def restore_memory(layout: Layout, folder: Path) -> Memory:
     """Restore a memory that `memory gc` archived in `folder`.
 
     Raises NoArchive if it has no readable identity, Refused if a memory with this name exists, Busy if the lock is not
     released in time.
     """
-    identity = identities.load(folder)
+    identity = identities.load_identity(folder)
     if identity is None:
         raise NoArchive(f"{folder} is not an archived memory: it has no readable {identities.FILE}")
     target = layout.memory / folder.name
     with memory_lock(layout):
         if os.path.lexists(target):
             raise Refused(f"a memory named {folder.name} already exists; rename {folder} first")
-        move(folder, target)
+        move_durably(folder, target)
     return Memory(target, identity)

@@ -13,22 +13,22 @@ from hashlib import sha256
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.llm.conversation import loads, read, turn_offsets
+from repoagent.llm.conversation import loads, read_conversation, turn_offsets
 from repoagent.memory.edit_records import (
     EditRecord,
     Exchange,
     exchange_of,
     group_turns,
     is_day,
-    outcome,
+    outcome_text,
     read_edits,
 )
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import COMPACTED, Note, add_notes, make_note
-from repoagent.memory.prompt import cut, failure_of, reason_of
+from repoagent.memory.prompt import cut_line, failure_of, reason_of
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Warn, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 
 LEAST = 2  # newest exchanges that always stay: the last request may be repeated
 _WIDTH = 160  # characters of a request in its line
@@ -60,9 +60,9 @@ def compact(memory: Memory, *, keep_bytes: int = 0, warn: Warn = to_stderr) -> C
     """Move the oldest exchanges to the archive until at most `keep_bytes` remain; the last LEAST always stay.
 
     Each moved exchange leaves a note. Return None if there is nothing to move. Raises Busy if the lock is not released
-    in time, Refused if the archive cannot be written, and what `llm.conversation.read` raises.
+    in time, Refused if the archive cannot be written, and what `llm.conversation.read_conversation` raises.
     """
-    if read(memory.conversation) is None:  # raises if it is broken, with the path
+    if read_conversation(memory.conversation) is None:  # raises if it is broken, with the path
         return None
     with _locked(memory):
         data = read_regular(memory.conversation)
@@ -109,7 +109,7 @@ def old_count(exchanges: Sequence[Exchange], is_old: Callable[[str], bool]) -> i
 
 def _locked(memory: Memory) -> AbstractContextManager[None]:
     path = memory.conversation
-    return locked(path.with_name(path.name + ".lock"), label=f"the conversation {path.name}")
+    return hold_lock(path.with_name(path.name + ".lock"), label=f"the conversation {path.name}")
 
 
 def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionResult | None:
@@ -134,14 +134,14 @@ def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionR
 def _line(exchange: Exchange, record: EditRecord | None, name: str) -> Note:
     state = record.state if record else exchange.state
     commit = (record.commit if record else exchange.commit) or ""
-    end = outcome(state or "discussed", commit)
+    end = outcome_text(state or "discussed", commit)
     reasons = [reason for turn in exchange.turns if (reason := reason_of(turn))]
     failures = [failure for turn in exchange.turns if (failure := failure_of(turn))]
     if reasons:
-        end += f'; rejected first: "{cut(reasons[-1], _WIDTH)}"'
+        end += f'; rejected first: "{cut_line(reasons[-1], _WIDTH)}"'
     elif failures:
-        end += f"; failed first: {cut(failures[0], _WIDTH)}"
-    text = f"{cut(exchange.request, _WIDTH) or '(no request)'} ({end}; archive/{name})"
+        end += f"; failed first: {cut_line(failures[0], _WIDTH)}"
+    text = f"{cut_line(exchange.request, _WIDTH) or '(no request)'} ({end}; archive/{name})"
     blob = record.result_blob or record.source_blob if record else ""
     day = exchange.time[:10]
     return make_note(text, blob=blob, day=date.fromisoformat(day) if is_day(day) else None, source=COMPACTED)

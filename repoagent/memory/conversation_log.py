@@ -2,7 +2,7 @@
 
 Each change is made under locks, recorded in the log, and written atomically. Undo restores the previous text byte for
 byte if nothing has been written since; it keeps turns that were added since, and refuses after any other change.
-`check` defines what a rewritten conversation must preserve.
+`check_rewrite` defines what a rewritten conversation must preserve.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
-from repoagent.memory.conversations import ConversationRef, StoredConversation, head_of, missing, with_about
+from repoagent.memory.conversations import (
+    ConversationRef,
+    StoredConversation,
+    head_of,
+    no_such_conversation,
+    with_about,
+)
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, sweep, write_whole
+from repoagent.storage.atomic import read_regular, remove_temporary_files, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
 
 VERSION = 1
@@ -33,7 +39,7 @@ _Unparsable = (BrokenConversation, NewerConversation)
 
 
 @dataclass(frozen=True)
-class Change:
+class ConversationChange:
     """A change to a conversation by a command.
 
     `before` and `after` are hashes of its text. If the change undoes or redoes another one, `of` is the id of that
@@ -81,7 +87,7 @@ def _load_text(layout: Layout, name: str) -> bytes | None:
     return data
 
 
-def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
+def logged_changes(layout: Layout, *, warn: Warn = to_stderr) -> list[ConversationChange]:
     """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote any of them."""
     path = log_folder(layout) / "changes.jsonl"
     records = []
@@ -90,26 +96,26 @@ def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
         if isinstance(version, int) and version > VERSION:
             raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")
         with suppress(TypeError):  # a line that someone has changed
-            records.append(json_files.decode(Change, value))
+            records.append(json_files.decode(ConversationChange, value))
     return records
 
 
 @contextmanager
 def _locked(layout: Layout, ref: ConversationRef) -> Iterator[bytes | None]:
     """Lock a conversation for the block; yields its bytes, None if there is none. Raises Busy, Refused."""
-    ensure(layout)
+    ensure_root(layout)
     with (
-        locked(log_folder(layout) / "lock", label="this repository's conversations"),
-        locked(ref.path.with_name(ref.path.name + ".lock"), label=f"the conversation {ref.name}"),
+        hold_lock(log_folder(layout) / "lock", label="this repository's conversations"),
+        hold_lock(ref.path.with_name(ref.path.name + ".lock"), label=f"the conversation {ref.name}"),
     ):
         for folder in (log_folder(layout), layout.conversations):
-            sweep(folder)  # temporary files of killed processes
+            remove_temporary_files(folder)  # temporary files of killed processes
         yield read_regular(ref.path)
 
 
-def change(
+def change_conversation(
     layout: Layout, ref: ConversationRef, before: bytes | None, after: bytes | None, command: str
-) -> Change:
+) -> ConversationChange:
     """Replace the text `before` of the conversation `ref` with `after`; None means that there is no conversation.
 
     Raises ConcurrentChange if the text is no longer `before`, Busy if the lock is not released in time, Refused if the
@@ -131,14 +137,14 @@ def _write(
     command: str,
     *,
     of: str = "",
-) -> Change:
+) -> ConversationChange:
     """Replace the text of a locked conversation. Texts and record are written first: a later kill loses nothing."""
     for data in (before, after):
         path = text_file(layout, digest(data))
         if data is not None and read_regular(path) != data:
             write_whole(path, data)
     identity, hashes = os.urandom(6).hex(), (digest(before), digest(after))
-    record = Change(identity, json_files.now(), ref.key, ref.name, command, *hashes, of)
+    record = ConversationChange(identity, json_files.timestamp(), ref.key, ref.name, command, *hashes, of)
     if before == after:
         return record
     json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(record)})
@@ -164,24 +170,24 @@ class Reversal:
     present: whether the conversation now exists.
     """
 
-    change: Change
-    result: Change
+    change: ConversationChange
+    result: ConversationChange
     merged: bool
     present: bool
 
 
-def reverse(layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = to_stderr) -> Reversal:
+def reverse_change(layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = to_stderr) -> Reversal:
     """Undo the last change by a command (UNDO), or redo the last undone one (REDO).
 
     Raises NothingDone if there is none, Refused if later changes did more than add turns, Busy if the lock is not
     released in time.
     """
-    if all(entry.key != ref.key for entry in changes(layout, warn=warn)):
+    if all(entry.key != ref.key for entry in logged_changes(layout, warn=warn)):
         if ref.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {ref.name}")
-        raise missing(layout, ref)
+        raise no_such_conversation(layout, ref)
     with _locked(layout, ref) as present:
-        log = changes(layout, warn=warn)
+        log = logged_changes(layout, warn=warn)
         last = _next_to_reverse(log, ref.key, command, digest(present))
         if last is None:
             kind = "undone changes" if command == REDO else "more changes by commands"
@@ -202,13 +208,15 @@ def reverse(layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = 
         return Reversal(last, result, is_merged, after is not None)
 
 
-def _next_to_reverse(log: list[Change], key: str, command: str, present: str) -> Change | None:
+def _next_to_reverse(
+    log: list[ConversationChange], key: str, command: str, present: str
+) -> ConversationChange | None:
     """The change to undo next; for a redo, the undo to reverse. `present` is the hash of the current text."""
     mine = [entry for entry in log if entry.key == key]
     while mine and mine[-1].before == present != mine[-1].after:
         mine.pop()  # never written because the process was killed, or reverted by hand
-    done: list[Change] = []
-    undone: list[Change] = []
+    done: list[ConversationChange] = []
+    undone: list[ConversationChange] = []
     for entry in mine:
         if entry.command == UNDO:
             done = [item for item in done if item.id != entry.of]
@@ -254,7 +262,7 @@ _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; No
 }
 
 
-def check(before: str, after: str, *, user_turns: bool = False) -> str:
+def check_rewrite(before: str, after: str, *, user_turns: bool = False) -> str:
     """Return why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
     The lines before the first turn must stay. All user turns must stay in order, unless `user_turns` is set; other
@@ -296,7 +304,7 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     return ""
 
 
-def copy(
+def copy_conversation(
     layout: Layout,
     source: StoredConversation,
     ref: ConversationRef,
@@ -304,11 +312,11 @@ def copy(
     *,
     turns: int | None = None,
     replaces: bool = False,
-) -> Change:
+) -> ConversationChange:
     """Copy the first `turns` turns of `source` to `ref` with secrets masked; `command` is "save", "branch" or "load".
 
     Raises UsageError if `ref` is the source itself or `source` has fewer turns, Refused if `ref` exists and `replaces`
-    is not set, and what `change` raises.
+    is not set, and what `change_conversation` raises.
     """
     if source.ref.key == ref.key:
         raise UsageError(f"{ref.name} would be a copy of itself; name another conversation")
@@ -327,4 +335,4 @@ def copy(
     text = mask(text)
     if source.ref.about:
         text = with_about(text, source.ref.about)
-    return change(layout, ref, present, text.encode("utf-8", "surrogateescape"), command)
+    return change_conversation(layout, ref, present, text.encode("utf-8", "surrogateescape"), command)

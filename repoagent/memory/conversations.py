@@ -23,9 +23,9 @@ from typing import Literal
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import no_such_file, read_source
-from repoagent.git.worktree import WorkTree, relative
+from repoagent.git.worktree import WorkTree, relative_path
 from repoagent.llm import conversation as file_format
-from repoagent.memory.identity.store import listing, remember, resolve
+from repoagent.memory.identity.store import memory_paths, remember_file, resolve_memory
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
@@ -57,7 +57,7 @@ class ConversationRef:
     about: str = ""
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """`name` in composed form (Unicode NFC), as used in file names. Raises UsageError if it is invalid."""
     name = unicodedata.normalize("NFC", name)
     problem = next((why for pattern, why in _PROBLEMS if re.search(pattern, name)), "")
@@ -82,7 +82,7 @@ def refuse_reserved(name: str) -> None:
         raise UsageError(f"{name!r} is reserved, like all names that begin with {forms}; choose another")
 
 
-def names(layout: Layout) -> list[str]:
+def conversation_names(layout: Layout) -> list[str]:
     """The names of all conversations that are not about a file, sorted, including reserved ones. Opens no files."""
     try:
         with open_folder(layout.conversations) as folder, os.scandir(folder) as dir_entries:
@@ -94,12 +94,12 @@ def names(layout: Layout) -> list[str]:
     )
 
 
-def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
+def conversation_named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
     """Return the conversation `name`, which need not exist.
 
     Raises UsageError if the name is invalid, or if it is reserved and `own` is set.
     """
-    name = checked(name)
+    name = check_name(name)
     if own:
         refuse_reserved(name)
     return _stored_as(layout, name)
@@ -122,7 +122,7 @@ def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
 def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | None:
     """The most recently changed conversation about any file; None if there is none."""
     times: list[tuple[int, str, str]] = []
-    for path, folder in listing(layout, warn=warn):
+    for path, folder in memory_paths(layout, warn=warn):
         with suppress(OSError):
             status = (layout.memory / folder / "conversation.md").lstat()
             times.append((status.st_mtime_ns, path, folder))
@@ -151,7 +151,7 @@ class ConversationResolver:
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)
-        return named(self.layout, text, own=own)
+        return conversation_named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
         """Return the conversation about the file `path`, relative to `cwd` or else to the top of the work tree.
@@ -172,12 +172,12 @@ class ConversationResolver:
 
     def _file(self, path: str, cwd: Path, *, make: bool) -> ConversationRef:
         layout, worktree = self.layout, self.worktree
-        path = relative(worktree, path, cwd)
+        path = relative_path(worktree, path, cwd)
         if reason := self.why_not(path):
             raise Refused(reason)
         data = read_source(worktree, path).data
         if data is None:
-            folders = [name for at, name in listing(layout, warn=self.warn) if at == path]
+            folders = [name for at, name in memory_paths(layout, warn=self.warn) if at == path]
             if make or not folders:
                 raise no_such_file(path, worktree.top)
             if len(folders) > 1:
@@ -185,9 +185,9 @@ class ConversationResolver:
                     f"{path} is ambiguous: {len(folders)} deleted files had this path; restore the file first"
                 )
             return _of_folder(layout, folders[0], path)
-        memory = resolve(layout, worktree, path, data, warn=self.warn)
+        memory = resolve_memory(layout, worktree, path, data, warn=self.warn)
         if memory is None and make:
-            memory = remember(layout, worktree, path, data, warn=self.warn)
+            memory = remember_file(layout, worktree, path, data, warn=self.warn)
         if memory is None:
             raise Refused(f"no conversation about {path} yet")
         return _of_folder(layout, memory.folder.name, path)
@@ -206,17 +206,17 @@ class StoredConversation:
         return self.data.decode("utf-8", "surrogateescape")
 
 
-def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
+def find_conversation(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
     """Read the conversation that `text` names. Raises UsageError if there is none, and what `read_stored` raises."""
     ref = at.ref(text, own=own)
     stored = read_stored(ref)
     if stored is None:
-        raise missing(at.layout, ref)
+        raise no_such_conversation(at.layout, ref)
     return stored
 
 
 def read_stored(ref: ConversationRef) -> StoredConversation | None:
-    """Read the conversation in `ref`; None if there is none. Raises what `llm.conversation.read` raises."""
+    """Read the conversation in `ref`; None if there is none. Raises what `read_conversation` raises."""
     data = read_regular(ref.path)
     return None if data is None else parse_stored(ref, data)
 
@@ -230,18 +230,18 @@ def parse_stored(ref: ConversationRef, data: bytes) -> StoredConversation:
         raise type(error)(f"{ref.path}: {error}") from error
 
 
-def missing(layout: Layout, ref: ConversationRef) -> UsageError:
+def no_such_conversation(layout: Layout, ref: ConversationRef) -> UsageError:
     """The error for a conversation that does not exist."""
     if ref.kind == "file":
         return UsageError(f"no conversation about {ref.about} yet")
-    from repoagent.memory.conversation_log import REDO, UNDO, changes
+    from repoagent.memory.conversation_log import REDO, UNDO, logged_changes
 
     with suppress(Refused):  # a log of a newer repoagent
-        last = next((change for change in reversed(changes(layout)) if change.key == ref.key), None)
+        last = next((change for change in reversed(logged_changes(layout)) if change.key == ref.key), None)
         if last is not None and not last.after:
             restore = f"repoagent conversation {REDO if last.command == UNDO else UNDO} {quote(ref.name)}"
             return UsageError(f"conversation {ref.name!r} was deleted; restore it with `{restore}`")
-    near = get_close_matches(ref.name, names(layout), n=1, cutoff=0.5)
+    near = get_close_matches(ref.name, conversation_names(layout), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` lists all"
     return UsageError(f"no conversation {ref.name!r}; {hint}")
 
@@ -294,11 +294,13 @@ class ConversationEntry:
     about: str = ""
 
 
-def entries(layout: Layout, *, files: bool = False, warn: Warn = to_stderr) -> list[ConversationEntry]:
+def list_conversations(
+    layout: Layout, *, files: bool = False, warn: Warn = to_stderr
+) -> list[ConversationEntry]:
     """All conversations by name, including broken ones; with `files`, also those about files, by path."""
-    refs = [_stored_as(layout, name) for name in names(layout)]
+    refs = [_stored_as(layout, name) for name in conversation_names(layout)]
     if files:
-        refs += [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
+        refs += [_of_folder(layout, folder, path) for path, folder in memory_paths(layout, warn=warn)]
     result = []
     for ref in refs:
         try:

@@ -15,7 +15,7 @@ from typing import Any
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import Refused
-from repoagent.llm.conversation import Turn, read
+from repoagent.llm.conversation import Turn, read_conversation
 from repoagent.llm.model import Usage
 from repoagent.memory.identity.record import Memory
 from repoagent.storage import json_files
@@ -25,7 +25,7 @@ VERSION = 1
 FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 
-def outcome(state: str, commit: str | None) -> str:
+def outcome_text(state: str, commit: str | None) -> str:
     """The state of an edit, with the short id of the commit that has it, if one does: "committed as 3f2a9c1be04d"."""
     return f"{state} as {commit[:12]}" if commit and state != "undone" else state
 
@@ -97,14 +97,14 @@ class Exchange:
         return self.state in FAILED
 
 
-def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
+def read_exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
     """Return the exchanges that are not archived, oldest first.
 
     If the conversation cannot be read, warns and returns only the exchanges in the edit records.
     """
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
-        conversation = read(memory.conversation)
+        conversation = read_conversation(memory.conversation)
     except Refused as error:  # broken, of a newer format, or a link
         warn(str(error))
         conversation = None

@@ -21,10 +21,10 @@ from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import BrokenConversation, Conversation, NewerConversation, dumps, loads
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.notes import ended, entries, rewrite_notes
-from repoagent.storage.atomic import locked_file, move, read_regular, write_whole
+from repoagent.memory.notes import note_entries, rewrite_notes, with_final_newline
+from repoagent.storage.atomic import locked_file, move_durably, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 
 
 class EditConflict(Refused):
@@ -41,7 +41,7 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
         if current == before:
             return after, False
         if current.startswith(before):
-            return ended(after) + current[len(before) :], True
+            return with_final_newline(after) + current[len(before) :], True
         merged = merge(worktree, current, before, after)
         if isinstance(merged, Conflict):
             raise EditConflict("another program changed the same lines of the notes")
@@ -88,7 +88,7 @@ def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, in
     sizes: dict[Part, int] = {}
     for part in PARTS:
         data = read_regular(part_file(memory, part)) if part in parts else None
-        if data and not (part == "notes" and not entries(data)):
+        if data and not (part == "notes" and not note_entries(data)):
             sizes[part] = len(data)
     return sizes
 
@@ -112,7 +112,7 @@ def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | No
     moved: dict[Part, int] = {}
     for part, size in sizes.items():
         with _locked_part(memory, part):
-            if move(part_file(memory, part), folder / part_file(memory, part).name):
+            if move_durably(part_file(memory, part), folder / part_file(memory, part).name):
                 moved[part] = size
     return ArchivedParts(folder, moved)
 
@@ -143,15 +143,15 @@ def restore(memory: Memory, archived: ArchivedParts) -> None:
             if old is None:
                 continue
             if not current:
-                move(source, target)
+                move_durably(source, target)
                 continue
             if part == "notes":
-                known, lines = {entry.note for entry in entries(old)}, current.split(b"\n")
-                new = [entry for entry in entries(current) if entry.note not in known]
+                known, lines = {entry.note for entry in note_entries(old)}, current.split(b"\n")
+                new = [entry for entry in note_entries(current) if entry.note not in known]
                 texts = (b"\n".join(lines[entry.first : entry.end]) + b"\n" for entry in new)
-                whole = ended(old) + b"".join(texts)
+                whole = with_final_newline(old) + b"".join(texts)
             elif part == "edits":
-                whole = current if current.startswith(old) else ended(old) + current
+                whole = current if current.startswith(old) else with_final_newline(old) + current
             else:
                 before, after = _conversation(source, old), _conversation(target, current)
                 whole = current
@@ -176,4 +176,6 @@ def _locked_part(memory: Memory, part: Part) -> AbstractContextManager[object]:
     path = part_file(memory, part)
     if part == "edits":
         return locked_file(path)
-    return locked(path.with_name(path.name + ".lock"), label=f"the {part} {memory.folder.name}/{path.name}")
+    return hold_lock(
+        path.with_name(path.name + ".lock"), label=f"the {part} {memory.folder.name}/{path.name}"
+    )

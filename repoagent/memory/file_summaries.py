@@ -1,7 +1,7 @@
 """Summarize files with a model: the parts first, then the whole.
 
-`plan` estimates the calls, `summarize` makes them, and `summary_block` and `purpose` return the summaries that still
-match the file, for prompts.
+`plan_summary` estimates the calls, `summarize_file` makes them, and `summary_block` and `stored_purpose` return the
+summaries that still match the file, for prompts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from importlib.resources import files
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused
-from repoagent.history.render import plain
+from repoagent.history.render import plain_line
 from repoagent.llm import model as llm
-from repoagent.llm.complete import OnWait, complete, ignore
+from repoagent.llm.complete import OnWait, complete, do_nothing
 from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable
-from repoagent.llm.usage import Meter, Price, estimate
+from repoagent.llm.usage import Meter, Price, estimate_usage
 from repoagent.memory import file_summary_store as store
-from repoagent.memory.file_summary_store import ONE_CALL, SourceFile, Summary, SummaryCache, SummaryPart
-from repoagent.storage.json_files import now
+from repoagent.memory.file_summary_store import ONE_CALL, SourceFile, StoredSummary, SummaryCache, SummaryPart
+from repoagent.storage.json_files import timestamp
 from repoagent.storage.layout import Layout
 from repoagent.storage.secrets import without_secrets
 
@@ -45,7 +45,7 @@ class PartSummary:
     """The summary of a part, which is "" for white space. `asked`: whether this run called a model for it."""
 
     part: SummaryPart
-    summary: Summary
+    summary: StoredSummary
     asked: bool
 
 
@@ -55,7 +55,7 @@ class FileSummary:
 
     file: SourceFile
     words: int
-    summary: Summary
+    summary: StoredSummary
     parts: tuple[PartSummary, ...]
     asked: bool
 
@@ -156,7 +156,7 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FileSummaryPlan:
     """The number of model calls, the number of parts to summarize out of all `parts`, and the estimated tokens."""
 
     calls: int
@@ -169,9 +169,9 @@ class Plan:
         return None if price is None else price.of(self.usage)
 
 
-def plan(
+def plan_summary(
     files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
-) -> Plan:
+) -> FileSummaryPlan:
     """Return the estimated cost of summarizing `files`. Raises Refused if a cache file is a link or a folder."""
     todo: dict[str, _Question] = {}
     joins: dict[str, _Question] = {}
@@ -190,11 +190,11 @@ def plan(
     usage = Usage(estimated=True)
     for question in (*todo.values(), *joins.values()):
         output = round(question.words * _TOKENS_AN_ANSWER_WORD)
-        usage += replace(estimate(question.request), output=output)
-    return Plan(len(todo) + len(joins), len(todo), parts, usage)
+        usage += replace(estimate_usage(question.request), output=output)
+    return FileSummaryPlan(len(todo) + len(joins), len(todo), parts, usage)
 
 
-def summarize(
+def summarize_file(
     file: SourceFile,
     cache: SummaryCache,
     model: Model | None = None,
@@ -203,16 +203,16 @@ def summarize(
     words: int = WORDS,
     context_tokens: int | None = None,
     output_tokens: int = 16_000,
-    on_part: OnPart = ignore,
-    on_wait: OnWait = ignore,
+    on_part: OnPart = do_nothing,
+    on_wait: OnWait = do_nothing,
 ) -> FileSummary:
-    """Return the summary of `file`, in about `words` words. Without a model, `plan` must have counted no calls.
+    """Return the summary of `file`, in about `words` words. Without a model, `plan_summary` must have counted no calls.
 
     Each answer is stored at once. Raises ModelError for an unusable answer, Refused if an answer cannot be stored, and
     what `llm.complete.complete` raises.
     """
 
-    def answer(question: _Question, number: int) -> tuple[Summary, bool]:
+    def answer(question: _Question, number: int) -> tuple[StoredSummary, bool]:
         if (known := cache.known(question.key)) is not None:
             return known, False
         if model is None or meter is None:
@@ -228,7 +228,7 @@ def summarize(
             raise ModelError(
                 f"{llm.display_name(model.spec)} gave no usable summary of {question.about}; choose another model"
             )
-        summary = Summary(text, question.about, llm.public(reply.model or model.spec), now())
+        summary = StoredSummary(text, question.about, llm.public_spec(reply.model or model.spec), timestamp())
         return cache.keep(question.key, summary), True
 
     work = _Work(file, cache, words, context_tokens)
@@ -237,13 +237,13 @@ def summarize(
     for number, part in enumerate(work.parts):
         question = work.of_part(part)
         if question is None:
-            done.append(PartSummary(part, Summary(""), False))
+            done.append(PartSummary(part, StoredSummary(""), False))
         else:
             key = question.key
             done.append(PartSummary(part, *answer(question, number)))
     texts = [part.summary.text for part in done if part.summary.text]
     if not texts:
-        return FileSummary(file, words, Summary(""), tuple(done), False)
+        return FileSummary(file, words, StoredSummary(""), tuple(done), False)
     whole, asked = done[0].summary, done[0].asked
     if not work.is_single:
         join = work.of_whole(texts)
@@ -264,7 +264,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
             parts = store.cut(SourceFile(path, data))
             new = [part.size for part in parts if part.sha256 not in known]
             if len(data) - sum(new) >= FRESH * max(len(data), last.parts[-1].end):
-                summary = store.read_summary(store.folder_of(layout), last.summary, ignore)
+                summary = store.read_summary(store.folder_of(layout), last.summary, do_nothing)
                 since = f", of an older version: {len(new)} of {len(parts)} parts changed since"
     except Refused:
         return ""
@@ -274,7 +274,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
 
 
-def purpose(layout: Layout, path: str, data: bytes) -> str:
+def stored_purpose(layout: Layout, path: str, data: bytes) -> str:
     """Return the first sentence of the summary of exactly this version of the file; "" if there is none."""
     try:
         summary, _ = _of_version(layout, path, data)
@@ -282,18 +282,20 @@ def purpose(layout: Layout, path: str, data: bytes) -> str:
         return ""
     line = " ".join(summary.text.split()) if summary else ""
     end = line.find(". ")
-    return plain(line if end < 0 else line[: end + 1], _LINE)
+    return plain_line(line if end < 0 else line[: end + 1], _LINE)
 
 
-def _of_version(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, store.SummaryRecord | None]:
+def _of_version(
+    layout: Layout, path: str, data: bytes
+) -> tuple[StoredSummary | None, store.SummaryRecord | None]:
     """The summary of this version of a file, and the record of its last summary."""
     folder = store.folder_of(layout)
     if not data or not folder.is_dir():
         return None, None
     digest = sha256(data).hexdigest()
-    last = store.read_record(folder, path, ignore)
+    last = store.read_record(folder, path, do_nothing)
     keys = [last.summary] if last is not None and last.sha256 == digest else []
     for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
-        if summary := store.read_summary(folder, key, ignore):
+        if summary := store.read_summary(folder, key, do_nothing):
             return summary, last
     return None, last

@@ -23,12 +23,12 @@ from pathlib import Path, PurePosixPath
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, set_aside_broken, write_whole
 from repoagent.storage.json_files import NewerFormat
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock
 
 VERSION = 1
 LONGEST = 40_000  # characters of a summary; the rest of a longer file is ignored
@@ -40,7 +40,7 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 
 
 @dataclass(frozen=True)
-class Summary:
+class StoredSummary:
     """The summary of a text.
 
     `edited`: whether a user changed the text that `model` wrote. `path` is its file; None if the summary is not stored.
@@ -59,7 +59,7 @@ def place_of(folder: Path, key: str) -> Path:
     return folder / key[:2] / f"{key[2:24]}.md"
 
 
-def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
+def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> StoredSummary | None:
     """Return the summary with this key, or None. A broken file is renamed.
 
     Raises Refused for a link or a newer format.
@@ -82,10 +82,10 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
         )
     about, model, date = (_one_line(fields.get(name, "")) for name in ("about", "model", "date"))
     edited = fields.get("written") != _mark(text)
-    return Summary(text, about, model, date, edited, path)
+    return StoredSummary(text, about, model, date, edited, path)
 
 
-def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
+def write_summary(folder: Path, key: str, summary: StoredSummary) -> StoredSummary:
     """Store a model's summary; return it with its path. Raises Refused if it cannot be written."""
     fields = {
         "version": str(VERSION),
@@ -145,7 +145,7 @@ class SourceFile:
     @cached_property
     def encoding(self) -> str:
         """The encoding of the text; "" for a binary file."""
-        text = decode(self.data)
+        text = decode_text(self.data)
         return "" if text is None else text.encoding
 
     def text(self, start: int, end: int) -> str:
@@ -178,13 +178,13 @@ def cut(file: SourceFile, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
         lines = 1 + file.text(0, len(data)).rstrip("\n").count("\n")
         return (SummaryPart(0, len(data), 1, lines, (), file.sha256),)
     from repoagent.split.pack import TARGET_BYTES
-    from repoagent.split.splitter import cut, describe
+    from repoagent.split.splitter import cut_into_spans, describe_segments
 
     target = min(TARGET_BYTES, room)
-    spans, symbols = cut(file.path, data, target=target)
+    spans, symbols = cut_into_spans(file.path, data, target=target)
     return tuple(
         SummaryPart(each.start, each.end, each.first_line, each.last_line, each.scope, each.sha256)
-        for each in describe(data, spans, target, symbols())
+        for each in describe_segments(data, spans, target, symbols())
     )
 
 
@@ -226,24 +226,24 @@ class SummaryCache:
     layout: Layout | None
     refresh: bool = False
     warn: Warn = to_stderr
-    _fresh: dict[str, Summary] = field(default_factory=dict)
+    _fresh: dict[str, StoredSummary] = field(default_factory=dict)
 
-    def known(self, key: str) -> Summary | None:
+    def known(self, key: str) -> StoredSummary | None:
         """The summary to reuse, or None. Raises Refused if it is not in a regular file."""
         if key in self._fresh or self.layout is None:
             return self._fresh.get(key)
         stored = read_summary(folder_of(self.layout), key, self.warn)
         return None if stored is not None and self.refresh and not stored.edited else stored
 
-    def keep(self, key: str, summary: Summary) -> Summary:
+    def keep(self, key: str, summary: StoredSummary) -> StoredSummary:
         """Store a summary and return it, or return the one that another process stored first.
 
         Raises Busy if the lock is not released in time, Refused if the summary cannot be written.
         """
         if self.layout is not None:
-            ensure(self.layout)
+            ensure_root(self.layout)
             folder = folder_of(self.layout)
-            with locked(folder / ".lock", label="the file summaries"):
+            with hold_lock(folder / ".lock", label="the file summaries"):
                 summary = self.known(key) or write_summary(folder, key, summary)
         self._fresh[key] = summary
         return summary
@@ -255,5 +255,5 @@ class SummaryCache:
     def remember(self, record: SummaryRecord) -> None:
         """Store the last summary of a path. Raises Refused if it cannot be written."""
         if self.layout is not None and record.path and self.last(record.path) != record:
-            ensure(self.layout)
+            ensure_root(self.layout)
             write_record(folder_of(self.layout), record)

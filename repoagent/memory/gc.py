@@ -30,14 +30,14 @@ from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
 from repoagent.memory.edit_records import Exchange, exchange_of, group_turns
 from repoagent.memory.identity.memory_index import open_index
-from repoagent.memory.identity.record import Memory, load
-from repoagent.memory.identity.store import memories, memory_lock
-from repoagent.memory.listing import FileLocator, measured, tops
+from repoagent.memory.identity.record import Memory, load_identity
+from repoagent.memory.identity.store import memory_lock, read_memories
+from repoagent.memory.listing import FileLocator, measure_memory, worktree_tops
 from repoagent.storage import json_files
-from repoagent.storage.atomic import move, read_regular, write_whole
+from repoagent.storage.atomic import move_durably, read_regular, write_whole
 from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
-from repoagent.storage.locks import lock_holder, locked
+from repoagent.storage.locks import hold_lock, lock_holder
 
 DAYS = 14  # the time for which git keeps unreachable objects
 _DAY = 86_400
@@ -65,7 +65,7 @@ class GcCandidate:
         return "kept" if self.why else "orphan" if self.archive is None else "archived"
 
 
-def collect(
+def collect_garbage(
     layout: Layout,
     worktree: WorkTree,
     *,
@@ -90,21 +90,24 @@ def collect(
     reasons = dict(_uses(layout, worktree, orphans)) if orphans else {}
     judged = []
     for memory in sorted(orphans, key=lambda memory: (memory.identity.path, memory.folder.name)):
-        measure, archive = measured(memory.folder), None
+        measure, archive = measure_memory(memory.folder), None
         why = reasons.get(memory.folder.name, "")
         if not why and measure.used > cutoff:
             why = f"changed less than {plural(days, 'day')} ago"
         if apply and not why:
             try:
                 with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):
-                    if load(memory.folder) != memory.identity or measured(memory.folder).used != measure.used:
+                    if (
+                        load_identity(memory.folder) != memory.identity
+                        or measure_memory(memory.folder).used != measure.used
+                    ):
                         why = "changed just now"
                     else:
                         name = memory.folder.name
                         free = (name, *(f"{name}-{number}" for number in range(2, 1000)))
                         targets = map(layout.archived_memory.joinpath, free)
                         archive = next(path for path in targets if not os.path.lexists(path))
-                        move(memory.folder, archive)
+                        move_durably(memory.folder, archive)
             except Busy as error:
                 why = str(error)
         judged.append(GcCandidate(memory, measure.size, measure.used, why, archive))
@@ -114,7 +117,7 @@ def collect(
 def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iterator[tuple[str, str]]:
     """(folder, reason) for memories that must stay."""
     for file in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
-        pending = (json_files.parse(file.read_bytes()) or {}).get("memories")
+        pending = (json_files.parse_document(file.read_bytes()) or {}).get("memories")
         for folder in map(str, pending.values()) if isinstance(pending, dict) else ():
             yield folder, "an edit to its file has not been recorded yet"
     # the tips of branches, of work trees, and of stashes
@@ -135,7 +138,7 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
     for path, blob in files:
         if owner := owners.pop(blob, None):
             yield owner.folder.name, f"a branch contains the same content in {path}"
-    paths, all_tops = {path for path, _ in files}, tops(worktree)
+    paths, all_tops = {path for path, _ in files}, worktree_tops(worktree)
     for memory in orphans:
         last_seen = memory.identity.places
         names = {memory.identity.path, *(seen.path for seen in last_seen.values())}
@@ -170,7 +173,7 @@ def forget_conversations(
     """Remove conversations older than `days` days; without `apply`, only count them. Locked conversations stay."""
     cutoff = time.time() - days * _DAY
     counts, size = Counter[str](), 0
-    for memory in memories(layout, warn=warn):
+    for memory in read_memories(layout, warn=warn):
         try:
             for count, length in _forget_exchanges(memory, cutoff, apply=apply, warn=warn):
                 counts["exchanges"] += count
@@ -229,7 +232,7 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
                 # the notes say that it no longer exists
                 reference = f"; archive/{path.name})".encode()
                 label = f"the notes about {memory.identity.path}"
-                with locked(memory.folder / "notes.md.lock", label=label):
+                with hold_lock(memory.folder / "notes.md.lock", label=label):
                     for notes in (memory.notes, archive / "notes.md"):
                         text = read_regular(notes)
                         if text is not None and reference in text:
@@ -268,7 +271,7 @@ def _old_files(layout: Layout, cutoff: float) -> Iterator[tuple[str, list[Path],
 def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
     """Remove files and folders; return False if another process holds `lock`. Raises Refused."""
     try:
-        with nullcontext() if lock is None else locked(lock, timeout=0.0, label=lock.name):
+        with nullcontext() if lock is None else hold_lock(lock, timeout=0.0, label=lock.name):
             for path in paths:
                 try:
                     if path.is_dir() and not path.is_symlink():

@@ -21,8 +21,8 @@ from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.memory.identity.memory_index import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex, open_index
 from repoagent.memory.identity.record import FILE
 from repoagent.memory.identity.renames import changed_files, renames_since
-from repoagent.memory.identity.resolve import MANY, file_at, find, key_of
-from repoagent.memory.notes import entries
+from repoagent.memory.identity.resolve import MANY, file_at, find_memory, key_of
+from repoagent.memory.notes import note_entries
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn
 
@@ -33,7 +33,7 @@ _CHANGED = 50  # most new files that are compared with a missing one
 
 
 @dataclass(frozen=True)
-class FileLocation:
+class MemoryLocation:
     """The location of a memory's file. `path` is its recorded path in this work tree.
 
     `at` is its current path if that differs, which is absolute for a file that only another work tree has.
@@ -54,7 +54,7 @@ class FileLocator:
     _owners: dict[str, str | None] = field(default_factory=dict)
     _renames: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def locate(self, name: str, path: str) -> FileLocation:
+    def locate(self, name: str, path: str) -> MemoryLocation:
         """Locate the file of the memory in the folder `name`; `path` is the path in its identity."""
         hints = self.index.hints_of(name)
         top = str(self.worktree.top)
@@ -63,27 +63,27 @@ class FileLocator:
             path = path if identity is None else identity.path_in(top)
         key = _file_key(f"{top}/{path}")
         if key and ((KEY, key) in hints or self._owner(path) == name):
-            return FileLocation("live", path)
+            return MemoryLocation("live", path)
         for candidate in self._candidates(name, path, hints):
             if candidate != path and self._owner(candidate) == name:
-                return FileLocation("moved", path, candidate)
+                return MemoryLocation("moved", path, candidate)
         identity = self.index.identity(name) if len(self._tops) > 1 else None
         for other, seen in identity.places.items() if identity is not None else ():
             if other != top and other in self._tops and _file_key(f"{other}/{seen.path}"):
-                return FileLocation("live", path, f"{other}/{seen.path}")
-        return FileLocation("orphaned", path)
+                return MemoryLocation("live", path, f"{other}/{seen.path}")
+        return MemoryLocation("orphaned", path)
 
     def _owner(self, path: str) -> str | None:
         """The memory of the file at `path`; None if it has none or cannot be read."""
         if path not in self._owners:
             file = file_at(self.worktree, path)
-            match = None if file is None else find(self.layout, self.index, file)
+            match = None if file is None else find_memory(self.layout, self.index, file)
             self._owners[path] = None if match is None else match.folder
         return self._owners[path]
 
     def _candidates(self, name: str, path: str, hints: Collection[Hint]) -> Iterator[str]:
         """Files that may be the missing one, most likely first."""
-        value = json_files.parse(_content(f"{self.layout.memory}/{name}/{FILE}")) or {}
+        value = json_files.parse_document(_content(f"{self.layout.memory}/{name}/{FILE}")) or {}
         commit = value.get("commit")
         if isinstance(commit, str) and is_full_id(commit):
             if commit not in self._renames:
@@ -97,7 +97,7 @@ class FileLocator:
 
     @cached_property
     def _tops(self) -> list[str]:
-        return tops(self.worktree)
+        return worktree_tops(self.worktree)
 
     @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
@@ -112,7 +112,7 @@ class FileLocator:
         return sorted(changed, key=lambda path: bool(self.index.names(PATH, path)))[:_CHANGED]
 
 
-def tops(worktree: WorkTree) -> list[str]:
+def worktree_tops(worktree: WorkTree) -> list[str]:
     """The tops of all work trees of the repository, this one first; a bare repository is left out."""
     listed = git(worktree.top, "worktree", "list", "--porcelain")
     blocks = [block.split(b"\n") for block in listed.split(b"\n\n") if block]
@@ -143,7 +143,7 @@ Order = Literal["path", "used", "size", "edits"]
 _USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also changes without an edit
 
 
-class Measure(NamedTuple):
+class MemoryUse(NamedTuple):
     """The size and last use of a memory.
 
     size: the total size of its files in bytes.
@@ -158,15 +158,15 @@ class Measure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class MemoryRow:
     """A memory in a list: its folder's name, its sizes, and the location of its file."""
 
     name: str
-    measure: Measure
-    location: FileLocation
+    measure: MemoryUse
+    location: MemoryLocation
 
 
-def rows(
+def memory_rows(
     layout: Layout,
     worktree: WorkTree,
     warn: Warn,
@@ -175,7 +175,7 @@ def rows(
     states: Collection[State] = (),
     order: Order = "path",
     limit: int | None = None,
-) -> Iterator[Row]:
+) -> Iterator[MemoryRow]:
     """Yield at most `limit` rows for the files and folders in `paths` with these `states`; if empty, for all.
 
     Each file is located when its row is reached. Raises Refused if the memory folder is a link or a file.
@@ -189,14 +189,14 @@ def rows(
             if not paths or any(at in (".", path) or path.startswith(f"{at}/") for at in paths)
         )
         if order != "path":
-            selected.sort(key=lambda pair: -getattr(measured(f"{memory}/{pair[1]}"), order))  # stable
+            selected.sort(key=lambda pair: -getattr(measure_memory(f"{memory}/{pair[1]}"), order))  # stable
         found = ((name, locator.locate(name, path)) for path, name in selected)
         matching = ((name, location) for name, location in found if not states or location.state in states)
         for name, location in islice(matching, limit):
-            yield Row(name, measured(f"{memory}/{name}"), location)
+            yield MemoryRow(name, measure_memory(f"{memory}/{name}"), location)
 
 
-def measured(folder: str | os.PathLike[str]) -> Measure:
+def measure_memory(folder: str | os.PathLike[str]) -> MemoryUse:
     """Measure a memory's files; links and unreadable files count as empty."""
     base = os.fspath(folder)
     size, times = 0, dict[str, float]()
@@ -209,6 +209,6 @@ def measured(folder: str | os.PathLike[str]) -> Measure:
                     times |= {name: status.st_mtime} if path == base else {}
     lines = map(json_files.record_of, _content(f"{base}/edits.jsonl").split(b"\n"))
     ids = {value.get("id") for value in lines if value}  # another line for each change in a state
-    notes = len(entries(_content(f"{base}/notes.md"))) if "notes.md" in times else 0
+    notes = len(note_entries(_content(f"{base}/notes.md"))) if "notes.md" in times else 0
     used = max((times[name] for name in _USED if name in times), default=times.get(FILE, 0.0))
-    return Measure(size, len({identity for identity in ids if isinstance(identity, str)}), notes, used)
+    return MemoryUse(size, len({identity for identity in ids if isinstance(identity, str)}), notes, used)

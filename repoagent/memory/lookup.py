@@ -11,15 +11,15 @@ from shlex import quote
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.files import no_such_file, read_source
-from repoagent.git.worktree import WorkTree, relative
-from repoagent.llm.conversation import Turn, read
+from repoagent.git.worktree import WorkTree, relative_path
+from repoagent.llm.conversation import Turn, read_conversation
 from repoagent.memory.edit_records import EditRecord, group_turns, read_edits
 from repoagent.memory.editing import ArchivedParts, archived_parts
-from repoagent.memory.identity.memory_index import EARLIER, PATH, folders, open_index
+from repoagent.memory.identity.memory_index import EARLIER, PATH, memory_folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.resolve import file_at
-from repoagent.memory.identity.store import recognize, resolve
-from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
+from repoagent.memory.identity.store import recognize_memory, resolve_memory
+from repoagent.memory.listing import FileLocator, MemoryLocation, MemoryUse, measure_memory
 from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
 
@@ -56,7 +56,7 @@ def find_target(
         is_memory = bool(_ID.fullmatch(name) or (_NAME.fullmatch(name) and (layout.memory / name).is_dir()))
     if is_memory:
         return _by_folder(layout, worktree, name, warn)
-    path = relative(worktree, name, cwd)
+    path = relative_path(worktree, name, cwd)
     if path == "." or ((worktree.top / path).is_dir() and not (worktree.top / path).is_symlink()):
         raise UsageError(
             f"{name} is a folder; name a file (`repoagent memory list {quote(name)}` lists its memories)"
@@ -67,7 +67,7 @@ def find_target(
     except Refused as error:  # for example a link that replaced a file with a memory
         data, problem = None, error
     if data is not None:
-        look = resolve if rekey else recognize
+        look = resolve_memory if rekey else recognize_memory
         return MemoryTarget(path, data, look(layout, worktree, path, data, warn=warn), name)
     if gone := _deleted(layout, worktree, path, warn):
         return MemoryTarget(path, None, gone, name)
@@ -86,7 +86,9 @@ def find_target(
 def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> MemoryTarget:
     folder = Path(name).name
     if _ID.fullmatch(folder):
-        matching = [candidate for candidate in folders(layout.memory) if candidate.endswith(f"-{folder}")]
+        matching = [
+            candidate for candidate in memory_folders(layout.memory) if candidate.endswith(f"-{folder}")
+        ]
         folder = matching[0] if len(matching) == 1 else folder
     with open_index(layout, warn) as index:
         identity = index.identity(folder)
@@ -95,7 +97,7 @@ def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> Mem
     memory = Memory(layout.memory / folder, identity)
     path = identity.path_in(str(worktree.top))
     file = file_at(worktree, path)
-    owner = None if file is None else recognize(layout, worktree, path, file.data, warn=warn)
+    owner = None if file is None else recognize_memory(layout, worktree, path, file.data, warn=warn)
     is_owner = owner is not None and owner.folder == memory.folder
     return MemoryTarget(path, file.data if file is not None and is_owner else None, memory, name)
 
@@ -142,8 +144,8 @@ class FileMemory:
     """The contents of a memory. `broken` is the error if its conversation cannot be read, else ""."""
 
     memory: Memory
-    location: FileLocation
-    measure: Measure
+    location: MemoryLocation
+    measure: MemoryUse
     notes: tuple[NoteStatus, ...]
     edits: tuple[EditRecord, ...]
     turns: tuple[Turn, ...]
@@ -169,7 +171,7 @@ def load_file_memory(
     edits: list[EditRecord] = []
     broken = ""
     try:
-        conversation = read(memory.conversation)
+        conversation = read_conversation(memory.conversation)
         turns = conversation.turns if conversation else ()
     except Refused as error:
         broken = str(error)
@@ -189,5 +191,5 @@ def load_file_memory(
     archive = memory.folder / "archive"
     files = archive.iterdir() if archive.is_dir() and not archive.is_symlink() else ()
     archived = tuple(sorted(path for path in files if path.is_file() and not path.name.startswith(".")))
-    size, cleared = measured(memory.folder), tuple(archived_parts(memory))
+    size, cleared = measure_memory(memory.folder), tuple(archived_parts(memory))
     return FileMemory(memory, location, size, tuple(statuses), tuple(edits), turns, broken, cleared, archived)

@@ -26,7 +26,7 @@ from repoagent.git.objects import local_blobs
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity.record import Memory
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
 
 USER, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models
@@ -97,10 +97,10 @@ def shorten_note(text: str) -> str:
 
 def read_notes(path: Path) -> tuple[Note, ...]:
     """The notes in `path`, in order; headings and blank lines are not notes."""
-    return tuple(entry.note for entry in entries(read_regular(path) or b""))
+    return tuple(entry.note for entry in note_entries(read_regular(path) or b""))
 
 
-def entries(data: bytes) -> list[NoteEntry]:
+def note_entries(data: bytes) -> list[NoteEntry]:
     """The notes in the bytes of a notes file, each with its lines."""
     found = []
     lines = data.decode(errors="replace").split("\n")
@@ -164,7 +164,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
         return says_nothing_new(new.text, old.text)
 
     def change(data: bytes) -> tuple[bytes, list[Note]]:
-        known = [entry.note for entry in entries(data)]
+        known = [entry.note for entry in note_entries(data)]
         same, new = [], list[Note]()
         for note in wanted:
             old = next((old for old in (*known, *new) if repeats(note, old)), None)
@@ -172,7 +172,9 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
             new += [] if old else [note]
         if not new:
             return data, same
-        whole = ended(data or _HEAD) + "".join(f"{note}\n" for note in new).encode(errors="replace")
+        whole = with_final_newline(data or _HEAD) + "".join(f"{note}\n" for note in new).encode(
+            errors="replace"
+        )
         return _within_limits(path, whole, is_stale), same
 
     return rewrite_notes(path, change) if wanted else []
@@ -182,7 +184,7 @@ def drop_note(path: Path, text: str) -> bool:
     """Remove the note `text` from the file; return whether it was there. Raises what `add_notes` raises."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
-        dropped = [entry for entry in entries(data) if entry.note.text == _one_line(text)]
+        dropped = [entry for entry in note_entries(data) if entry.note.text == _one_line(text)]
         return _without(data, dropped), bool(dropped)
 
     return read_regular(path) is not None and rewrite_notes(path, change)
@@ -194,7 +196,7 @@ def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) 
     `change` gets the current bytes. It is called again if another program saves the file first. Raises what `add_notes`
     raises.
     """
-    with locked(path.with_name(path.name + ".lock"), label=f"the notes {path.parent.name}/{path.name}"):
+    with hold_lock(path.with_name(path.name + ".lock"), label=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
             before = read_regular(path)
             data, result = change(before or b"")
@@ -214,7 +216,7 @@ def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
             return 0
         return 1 if entry.note.source == PROGRAM else 2
 
-    all_entries = entries(data)
+    all_entries = note_entries(data)
     compacted = [entry for entry in all_entries if entry.note.source == COMPACTED]
     notes = [entry for entry in all_entries if entry.note.source != COMPACTED]
     surplus = compacted[: max(0, len(compacted) - COMPACTED_LIMIT)]
@@ -224,7 +226,7 @@ def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
     if not surplus:
         return data
     archive = path.parent / "archive" / path.name
-    archived = ended(read_regular(archive) or _HEAD)
+    archived = with_final_newline(read_regular(archive) or _HEAD)
     known, lines = set(archived.split(b"\n")), data.split(b"\n")
     texts = [b"\n".join(lines[entry.first : entry.end]) for entry in surplus]
     write_whole(archive, archived + b"".join(text + b"\n" for text in texts if text not in known))
@@ -236,7 +238,7 @@ def _without(data: bytes, dropped: Sequence[NoteEntry]) -> bytes:
     return b"\n".join(line for number, line in enumerate(data.split(b"\n")) if number not in gone)
 
 
-def ended(data: bytes) -> bytes:
+def with_final_newline(data: bytes) -> bytes:
     """`data` with a newline at its end."""
     return data if data.endswith(b"\n") else data + b"\n"
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import without_thought
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.edit_records import Exchange, exchanges, outcome, read_edits
+from repoagent.memory.edit_records import Exchange, outcome_text, read_edits, read_exchanges
 from repoagent.memory.identity.record import Memory, came_along
 from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_notes
 from repoagent.storage.layout import Warn, to_stderr
@@ -29,7 +29,7 @@ _NOTES = "Notes on this file:"
 _OUTDATED = "Notes that may be out of date, because the file no longer contains what they name:"
 
 
-def block(
+def memory_block(
     memory: Memory,
     budget_tokens: int,
     *,
@@ -41,7 +41,7 @@ def block(
     none."""
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
     lines = [
-        f"- {edit.time[:10]}: {cut(edit.request, _LONGEST_REQUEST)} ({outcome(edit.state, edit.commit)})"
+        f"- {edit.time[:10]}: {cut_line(edit.request, _LONGEST_REQUEST)} ({outcome_text(edit.state, edit.commit)})"
         for edit in edits
     ]
     share = _NOTES_SHARE if edits else 1.0
@@ -115,8 +115,8 @@ _FRAME = re.compile(  # a frame of a traceback, or decoration by a test runner
 
 def heading(exchange: Exchange) -> str:
     """The day, request and outcome of an exchange, on one line."""
-    end = f" ({outcome(exchange.state, exchange.commit)})" if exchange.state else ""
-    return f"- {exchange.time[:10] or 'unknown date'}: {cut(exchange.request, REQUEST)}{end}"
+    end = f" ({outcome_text(exchange.state, exchange.commit)})" if exchange.state else ""
+    return f"- {exchange.time[:10] or 'unknown date'}: {cut_line(exchange.request, REQUEST)}{end}"
 
 
 def lines(exchange: Exchange) -> list[str]:
@@ -125,7 +125,7 @@ def lines(exchange: Exchange) -> list[str]:
     replies = [turn for turn in exchange.turns if turn.role == "assistant"]
     for turn in exchange.turns[1:]:
         if turn.role == "assistant":
-            if text := cut(prose_of(turn.text), WORDS if turn is replies[-1] else WORDS // 2):
+            if text := cut_line(prose_of(turn.text), WORDS if turn is replies[-1] else WORDS // 2):
                 result.append(f"  the model: {text}")
         elif turn.role == "observation" and (reason := reason_of(turn)):
             result.append(f"  the user: {reason}")
@@ -145,7 +145,7 @@ def reason_of(turn: Turn) -> str:
     """Why the user rejected a change; "" for other turns, or if no reason was given."""
     if turn.meta.get("kind") != "person" or turn.meta.get("ok") != "no":
         return ""
-    return cut(_REASON.sub("", turn.text).partition("\n")[0], WORDS)
+    return cut_line(_REASON.sub("", turn.text).partition("\n")[0], WORDS)
 
 
 _ADVICE = re.compile(
@@ -167,10 +167,10 @@ def failing_line(text: str) -> str:
     errors = (
         line for line in candidates if re.search(r"(?i)\b\w*(?:error|exception|fail(?:ed|ure)?)\b", line)
     )
-    return cut(next(errors, candidates[0] if candidates else ""), WORDS // 2)
+    return cut_line(next(errors, candidates[0] if candidates else ""), WORDS // 2)
 
 
-def cut(text: str, most: int) -> str:
+def cut_line(text: str, most: int) -> str:
     """`text` on one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
@@ -190,7 +190,7 @@ def exchanges_block(memory: Memory, request: str, budget_tokens: int) -> str:
     The last few get a line each. The last one and those that share the most words with the request are shown in detail;
     words are weighted by rarity (Robertson and Zaragoza 2009). Return "" if there are none.
     """
-    known = exchanges(memory)
+    known = read_exchanges(memory)
     if not known:
         return ""
     order = ranked(known, request)

@@ -21,7 +21,7 @@ LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty 
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedAnswer:
     """The result of applying an answer: one change per file, the placement of each hunk, and one canonical diff.
 
     `unclosed`: whether a fence is not closed.
@@ -41,7 +41,7 @@ def apply_answer(
     may_create: Callable[[str], bool] | None = None,
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
-) -> Applied:
+) -> AppliedAnswer:
     """Apply all patches of an answer in memory, or none of them.
 
     sources: the content of every known file.
@@ -70,13 +70,13 @@ def read_answer(
     `loose` is as in `patch_spans`. `known` has the names of known files. `ended`: the model ended the answer, so an
     unclosed fence is complete. Raises PatchRefused for an answer that is malformed or too long.
     """
-    from repoagent.patch.parse.answer import parse
+    from repoagent.patch.parse.answer import parse_answer
 
     if len(answer) > LARGEST:
         text = f"{len(answer):,} characters exceed the limit of {LARGEST:,}. Send the change in parts."
         raise PatchRefused([Problem("", 0, "too-large", text)])
     try:
-        return tuple(parse(answer, loose=loose, known=known, ended=ended))
+        return tuple(parse_answer(answer, loose=loose, known=known, ended=ended))
     except PatchError as error:
         raise PatchRefused([error.at("")]) from None
 
@@ -90,33 +90,33 @@ def apply_patches(
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
     exists: Callable[[str], bool] | None = None,
-) -> Applied:
+) -> AppliedAnswer:
     """Apply patches from `read_answer`, as `apply_answer` does. `exists` returns whether a file outside `sources`
     exists."""
-    from repoagent.patch.combine import combine
+    from repoagent.patch.combine import combine_patches
     from repoagent.patch.parse.retractions import without_withdrawn
     from repoagent.patch.render import canonical_diff
-    from repoagent.patch.targets import Files, Outcome, resolve
+    from repoagent.patch.targets import PatchFiles, PatchOutcome, resolve_targets
 
     def never(path: str) -> bool:
         return False
 
     scope = frozenset(sources if scope is None else scope)
-    files = Files(sources, scope, may_create or never, strict, parses_worse, exists or never)
+    files = PatchFiles(sources, scope, may_create or never, strict, parses_worse, exists or never)
     remaining: Sequence[FilePatch] = without_withdrawn(patches, files.sources)
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, PatchOutcome] = {}
     unclosed = False
     while remaining:
-        groups, problems, remaining = resolve(remaining, files)
+        groups, problems, remaining = resolve_targets(remaining, files)
         for group in groups:
-            outcome = combine(group, files)
-            if not isinstance(outcome, Outcome):
+            outcome = combine_patches(group, files)
+            if not isinstance(outcome, PatchOutcome):
                 problems += outcome
                 continue
             name = outcome.change.name
             if earlier := outcomes.get(name):
                 change = replace(earlier.change, new=outcome.change.new)
-                outcome = Outcome(change, earlier.placements + outcome.placements)
+                outcome = PatchOutcome(change, earlier.placements + outcome.placements)
             outcomes[name] = outcome
             unclosed |= any(target.patch.unclosed for target in group)
         if problems:
@@ -130,4 +130,4 @@ def apply_patches(
         text = "no change: the old and new lines are identical."
         raise PatchRefused([Problem(", ".join(outcomes), 0, "no-change", text)])
     placements = tuple(placement for outcome in outcomes.values() for placement in outcome.placements)
-    return Applied(changes, placements, canonical_diff(changes), unclosed)
+    return AppliedAnswer(changes, placements, canonical_diff(changes), unclosed)

@@ -13,10 +13,10 @@ from repoagent.git.files import REGULAR, Content, FileChange
 from repoagent.patch import model, splice
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
-from repoagent.patch.model import Hunk, Line, Text
+from repoagent.patch.model import FileText, Hunk, HunkLine
 from repoagent.patch.parse.markers import is_bare_fence
 from repoagent.patch.refusal import PLACING, PatchError, PatchErrors
-from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
+from repoagent.patch.targets import ParsesWorse, PatchFiles, PatchOutcome, PatchTarget
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |\r?$)|={7}\r?$")
 _MARK = "\ufeff"  # byte-order mark
@@ -32,7 +32,9 @@ class DuplicateHunks(PatchError):
     """Two identical hunks are meant for two locations, but the file has only one such location."""
 
 
-def apply_targets(group: Sequence[Target], files: Files, before: Content | None = None) -> Outcome:
+def apply_targets(
+    group: Sequence[PatchTarget], files: PatchFiles, before: Content | None = None
+) -> PatchOutcome:
     """Apply all patches to one file, each to the same content: `before`, or by default that of the source.
 
     Raises PatchError or PatchErrors if they cannot be applied.
@@ -55,7 +57,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
             raise PatchError(
                 "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
             )
-        text = model.decode(data)
+        text = model.decode_text(data)
         quoted: Sequence[Hunk] = [hunk for hunk in hunks if hunk.old]
         if text is None and quoted:
             raise PatchError(
@@ -72,7 +74,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
                 "strict", "not tolerated in strict mode: the diff does not delete every line of the file."
             )
         change = FileChange(first.source, None, old, None)
-        return Outcome(change, (Placement(first.source, 0, 1, "deleted", tuple(sorted(needed))),))
+        return PatchOutcome(change, (Placement(first.source, 0, 1, "deleted", tuple(sorted(needed))),))
     after, placements = _new_content(group, hunks, blocks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
@@ -80,11 +82,11 @@ def apply_targets(group: Sequence[Target], files: Files, before: Content | None 
     mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), old.mode)
     new = Content(after, mode)
     if first.patch.action == "copy":
-        return Outcome(FileChange.at(first.path, None, new), placements)
-    return Outcome(FileChange(first.source, first.path, old, new), placements)
+        return PatchOutcome(FileChange.at(first.path, None, new), placements)
+    return PatchOutcome(FileChange(first.source, first.path, old, new), placements)
 
 
-def _distinct_hunks(group: Sequence[Target]) -> tuple[list[Hunk], list[set[int]]]:
+def _distinct_hunks(group: Sequence[PatchTarget]) -> tuple[list[Hunk], list[set[int]]]:
     """The distinct hunks, numbered from 1, with the tolerances of parsing; and for each the blocks with it. A hunk
     without a header counts again in the same block, or in blocks with only the file name between them: it may be for
     another location."""
@@ -112,7 +114,11 @@ def _distinct_hunks(group: Sequence[Target]) -> tuple[list[Hunk], list[set[int]]
 
 
 def _new_content(
-    group: Sequence[Target], hunks: Sequence[Hunk], blocks: Sequence[set[int]], data: bytes, files: Files
+    group: Sequence[PatchTarget],
+    hunks: Sequence[Hunk],
+    blocks: Sequence[set[int]],
+    data: bytes,
+    files: PatchFiles,
 ) -> tuple[bytes, tuple[Placement, ...]]:
     """The new bytes of a known file, and where its hunks were placed."""
     first = group[0]
@@ -125,7 +131,7 @@ def _new_content(
                 "cut-off", "the diff names this file but does not change it. Send the complete diff."
             )
         return data, placements or (Placement(first.name, 0, 1, "mode"),)
-    text = model.decode(data)
+    text = model.decode_text(data)
     if text is None:
         raise PatchError(
             "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
@@ -197,8 +203,8 @@ def _new_content(
 
 
 def _in_same_form(
-    text: Text, hunks: Sequence[Hunk], data: bytes, group: Sequence[Target], files: Files
-) -> tuple[Text, Sequence[Hunk]]:
+    text: FileText, hunks: Sequence[Hunk], data: bytes, group: Sequence[PatchTarget], files: PatchFiles
+) -> tuple[FileText, Sequence[Hunk]]:
     """The file and the hunks in a comparable form: raw bytes, as in git, for a diff with bytes that only tools write,
     or `--strict`, if it fits; else text, with the hunks in the file's encoding."""
     lines = [line for hunk in hunks for line in hunk.lines]
@@ -232,7 +238,7 @@ def _in_same_form(
     return text, hunks
 
 
-def _with_lines(hunk: Hunk, changed: Callable[[Line], Line]) -> Hunk:
+def _with_lines(hunk: Hunk, changed: Callable[[HunkLine], HunkLine]) -> Hunk:
     return replace(hunk, lines=tuple(map(changed, hunk.lines)))
 
 
@@ -241,7 +247,7 @@ def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches
     different ones in another block, mean one hunk sent twice. Also for the reverse: two hunks of a block that change
     the same lines differently."""
     by_number = {match.hunk.number: match for match in matches}
-    equal: dict[tuple[Line, ...], Hunk] = {}
+    equal: dict[tuple[HunkLine, ...], Hunk] = {}
     versions: dict[object, Hunk] = {}
     for hunk, own_blocks in zip(hunks, blocks, strict=True):
         if hunk.start is not None and hunk.exact_counts and hunk.old:
@@ -282,7 +288,7 @@ def _check_reverted(matches: Sequence[Match], parts: Sequence[splice.Splice]) ->
                 raise splice.overlap(own, other.hunk, other.start)
 
 
-def encoded(text: Text) -> bytes:
+def encoded(text: FileText) -> bytes:
     """Return the bytes of `text`. Raises PatchError for a character that its encoding lacks."""
     try:
         return text.encode()
@@ -294,7 +300,7 @@ def encoded(text: Text) -> bytes:
         ) from None
 
 
-def _new_file(group: Sequence[Target], files: Files) -> Outcome:
+def _new_file(group: Sequence[PatchTarget], files: PatchFiles) -> PatchOutcome:
     """Raises PatchError if the content is unclear."""
     first = group[0]
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
@@ -302,7 +308,7 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
         raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
     nonblank: list[str] = []
     if first.patch.whole is not None:
-        text = Text(*model.split_lines(first.patch.whole))
+        text = FileText(*model.split_lines(first.patch.whole))
     else:
         lines = [line for hunk in first.patch.hunks for line in hunk.lines]
         # Blank lines may lack the `+`, or all lines may lack it.
@@ -313,7 +319,7 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
         endings = ["\n"] * len(lines)
         if lines and first.patch.hunks[-1].new_marker:
             endings[-1] = ""
-        text = Text(tuple(line.raw for line in lines), tuple(endings))
+        text = FileText(tuple(line.raw for line in lines), tuple(endings))
         nonblank = [line for line in text.lines if line.strip()]
     text = replace(text, errors="surrogateescape")  # bytes that are not UTF-8
     # If all lines are indented, and some by one space, then the model wrote a space after each `+`.
@@ -331,7 +337,7 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
     check_result(first.name, b"", data, files.parses_worse)
     change = FileChange.at(first.name, None, Content(data, first.patch.mode or REGULAR))
     needed = ("whitespace",) if spaced else ()
-    return Outcome(change, (Placement(first.name, 0, 1, "new-file", needed),))
+    return PatchOutcome(change, (Placement(first.name, 0, 1, "new-file", needed),))
 
 
 def check_result(
@@ -361,7 +367,7 @@ def _is_empty(data: bytes) -> bool:
     return not data[len(bom) :].strip(b"\0 \t\r\n\v\f")
 
 
-def _strict_diffs(group: Sequence[Target], files: Files) -> bool:
+def _strict_diffs(group: Sequence[PatchTarget], files: PatchFiles) -> bool:
     return files.strict and all(target.patch.form == "diff" for target in group)
 
 

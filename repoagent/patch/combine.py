@@ -9,17 +9,17 @@ from repoagent.git.files import Content, FileChange
 from repoagent.patch.apply_file import DuplicateHunks, apply_targets, check_result
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of
-from repoagent.patch.model import Hunk, Text, decode
+from repoagent.patch.model import FileText, Hunk, decode_text
 from repoagent.patch.parse.retractions import keeps_rest
 from repoagent.patch.refusal import PatchError, PatchErrors, Problem
-from repoagent.patch.targets import Files, Outcome, Target
+from repoagent.patch.targets import PatchFiles, PatchOutcome, PatchTarget
 
 _MOST_CORRECTED = 200  # blocks of one file that may correct each other
 Ranges = tuple[tuple[int, int], ...] | None
-Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; None if it does not fit
+Located = tuple[PatchTarget, Hunk, Ranges]  # a hunk with the rows that it changes; None if it does not fit
 
 
-def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
+def combine_patches(group: Sequence[PatchTarget], files: PatchFiles) -> PatchOutcome | list[Problem]:
     """Return the outcome of all patches to a file, or their problems.
 
     If all patches fit the same text, they are parts of one change. Otherwise, each is applied to the result of the
@@ -28,7 +28,7 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     """
     name = group[0].name
     source = files.sources.get(group[0].source or "")
-    text = decode(source.data) if source is not None else None
+    text = decode_text(source.data) if source is not None else None
     if text is not None and any(target.patch.whole is None for target in group):
         index = index_of(
             text.lines
@@ -70,7 +70,7 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     if len(group) == 1 or any(target.patch.whole is not None for target in group):
         return problems
     corrected = _attempt(_as_correction, group, files, text)
-    steps: Outcome | None = None
+    steps: PatchOutcome | None = None
     moves = any(target.path != target.source for target in group[:-1])
     if source is not None and not moves and group[-1].patch.action != "copy":
         steps = _attempt(_as_steps, group, files, source)
@@ -89,25 +89,27 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     return steps or _attempt(_as_repetition, blocks, files, text) or problems
 
 
-def _attempt(apply: Callable[..., Outcome | None], *arguments: object) -> Outcome | None:
+def _attempt(apply: Callable[..., PatchOutcome | None], *arguments: object) -> PatchOutcome | None:
     try:
         return apply(*arguments)
     except (PatchError, PatchErrors):
         return None
 
 
-def _as_steps(group: Sequence[Target], files: Files, source: Content) -> Outcome:
+def _as_steps(group: Sequence[PatchTarget], files: PatchFiles, source: Content) -> PatchOutcome:
     """Apply each patch to the result of the previous one; only the last result must parse."""
-    steps = Outcome(FileChange.at(group[0].name, source, source), ())
+    steps = PatchOutcome(FileChange.at(group[0].name, source, source), ())
     for target in group:
         step = apply_targets([target], replace(files, parses_worse=None), steps.change.new)
-        steps = Outcome(replace(step.change, old=source), steps.placements + step.placements)
+        steps = PatchOutcome(replace(step.change, old=source), steps.placements + step.placements)
     if (new := steps.change.new) is not None:
         check_result(group[-1].name, source.data, new.data, files.parses_worse, may_empty=True)
     return steps
 
 
-def _as_repetition(blocks: Sequence[list[Target]], files: Files, text: Text | None) -> Outcome | None:
+def _as_repetition(
+    blocks: Sequence[list[PatchTarget]], files: PatchFiles, text: FileText | None
+) -> PatchOutcome | None:
     """Apply the last block alone if it makes every change of the others ("All together:")."""
     if text is None or any(target.patch.action != "edit" for block in blocks for target in block):
         return None
@@ -123,16 +125,16 @@ def _as_repetition(blocks: Sequence[list[Target]], files: Files, text: Text | No
     return apply_targets(blocks[-1], files) if all(changes <= last for changes in others) else None
 
 
-def _blocks(group: Sequence[Target]) -> list[list[Target]]:
-    blocks: dict[int, list[Target]] = {}
+def _blocks(group: Sequence[PatchTarget]) -> list[list[PatchTarget]]:
+    blocks: dict[int, list[PatchTarget]] = {}
     for target in group:
         blocks.setdefault(target.patch.block, []).append(target)
     return list(blocks.values())
 
 
-def _versions(blocks: Sequence[list[Target]]) -> list[list[Target]]:
+def _versions(blocks: Sequence[list[PatchTarget]]) -> list[list[PatchTarget]]:
     """Each block whose prose corrects earlier patches begins a new version."""
-    versions: list[list[Target]] = []
+    versions: list[list[PatchTarget]] = []
     for block in blocks:
         if versions and not block[0].patch.revises:
             versions[-1] += block
@@ -141,11 +143,13 @@ def _versions(blocks: Sequence[list[Target]]) -> list[list[Target]]:
     return versions
 
 
-def _content(block: Sequence[Target]) -> object:
+def _content(block: Sequence[PatchTarget]) -> object:
     return tuple((target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in block)
 
 
-def _as_correction(group: Sequence[Target], files: Files, text: Text | None) -> Outcome | None:
+def _as_correction(
+    group: Sequence[PatchTarget], files: PatchFiles, text: FileText | None
+) -> PatchOutcome | None:
     """Each block replaces hunks of earlier blocks at the same lines. One that prose calls a correction also replaces
     hunks that fit nowhere, and must replace something. None if hunks of an earlier block remain without the prose
     saying so."""
@@ -184,7 +188,7 @@ def _as_correction(group: Sequence[Target], files: Files, text: Text | None) -> 
     return apply_targets(result, files)
 
 
-def _located(target: Target, text: Text, files: Files) -> list[Located]:
+def _located(target: PatchTarget, text: FileText, files: PatchFiles) -> list[Located]:
     hunks = [hunk for hunk in target.patch.hunks if hunk.changes]
     try:
         matches = place_hunks(hunks, text, strict=files.strict)

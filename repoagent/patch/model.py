@@ -1,4 +1,4 @@
-"""The data model: `FilePatch`, `Hunk` and `Line` of an answer; `Text`, the bytes of a file as lines."""
+"""The data model: `FilePatch`, `Hunk` and `HunkLine` of an answer; `FileText`, the bytes of a file as lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTEXT, DELETE, ADD = " ", "-", "+"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HunkLine:
     """One line of a hunk.
 
     bare: whether it has no first column.
@@ -48,7 +48,7 @@ class Hunk:
     alternatives: all readings of the same text, between which the file decides.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[HunkLine, ...]
     number: int = 1
     start: int | None = None
     counts: tuple[int, int] | None = None
@@ -61,21 +61,21 @@ class Hunk:
     alternatives: tuple[Hunk, ...] = ()
 
     @cached_property
-    def old(self) -> tuple[Line, ...]:
+    def old(self) -> tuple[HunkLine, ...]:
         """The lines that the file must contain: context and deleted lines."""
         return tuple(line for line in self.lines if line.kind != ADD)
 
     @cached_property
-    def new(self) -> tuple[Line, ...]:
+    def new(self) -> tuple[HunkLine, ...]:
         """The lines after the change: context and added lines."""
         return tuple(line for line in self.lines if line.kind != DELETE)
 
     @property
-    def added(self) -> tuple[Line, ...]:
+    def added(self) -> tuple[HunkLine, ...]:
         return tuple(line for line in self.lines if line.kind == ADD)
 
     @property
-    def deleted(self) -> tuple[Line, ...]:
+    def deleted(self) -> tuple[HunkLine, ...]:
         return tuple(line for line in self.lines if line.kind == DELETE)
 
     @property
@@ -166,12 +166,12 @@ class FilePatch:
         return self.revision > Revision.NEUTRAL
 
 
-def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
+def unchanged_as_context(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...]:
     """Return `lines` with each pair of identical lines `-x` and `+x` replaced by context.
 
     Only elisions and pairs at the start or end of a run of changed lines are replaced.
     """
-    result: list[Line] = []
+    result: list[HunkLine] = []
     at = 0
     while at < len(lines):
         middle = _run_end(lines, at, DELETE)
@@ -193,13 +193,13 @@ def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(result)
 
 
-def _run_end(lines: Sequence[Line], at: int, kind: str) -> int:
+def _run_end(lines: Sequence[HunkLine], at: int, kind: str) -> int:
     while at < len(lines) and lines[at].kind == kind:
         at += 1
     return at
 
 
-def _common_ends_as_context(deleted: Sequence[Line], added: Sequence[Line]) -> list[Line]:
+def _common_ends_as_context(deleted: Sequence[HunkLine], added: Sequence[HunkLine]) -> list[HunkLine]:
     equal = [(a.text, a.cr) == (b.text, b.cr) for a, b in zip(deleted, added, strict=False)]
     shorter = min(len(deleted), len(added))
     head = equal.index(False) if False in equal else shorter
@@ -257,7 +257,7 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
-class Text:
+class FileText:
     """The decoded lines of a file, split at newlines or, in a file without newlines, at carriage returns.
 
     `endings[i]` is LF, CRLF, CR, or "" for a last line without an ending.
@@ -281,7 +281,7 @@ class Text:
 
 
 @lru_cache(maxsize=4)
-def decode(data: bytes) -> Text | None:
+def decode_text(data: bytes) -> FileText | None:
     """Decode `data`, or return None if it is binary. `decode(data).encode() == data` is always true.
 
     UTF-16 is recognized by its byte-order mark. Mostly valid UTF-8 keeps invalid bytes as surrogate escapes; anything
@@ -305,20 +305,20 @@ def decode(data: bytes) -> Text | None:
             encoding, decoded = "latin-1", body.decode("latin-1")
     if "\0" in decoded and decoded.count("\0") > decoded.count("\n"):
         return None
-    return Text(*split_lines(decoded), encoding, errors, bom)
+    return FileText(*split_lines(decoded), encoding, errors, bom)
 
 
-def raw_text(data: bytes) -> Text:
+def raw_text(data: bytes) -> FileText:
     """Return the lines as git counts them: split at LF only, with the byte-order mark and carriage returns."""
     *lines, last = data.decode("utf-8", "surrogateescape").split("\n")
     endings = ["\n"] * len(lines)
     if last:
         lines, endings = [*lines, last], [*endings, ""]
-    return Text(tuple(lines), tuple(endings), errors="surrogateescape")
+    return FileText(tuple(lines), tuple(endings), errors="surrogateescape")
 
 
 def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the lines of a text without their endings, and the endings, as in `Text`."""
+    """Return the lines of a text without their endings, and the endings, as in `FileText`."""
     newline = "\n" if "\n" in text or "\r" not in text else "\r"
     lines = text.split(newline)
     tail = lines.pop()
@@ -333,7 +333,7 @@ def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(lines), tuple(endings)
 
 
-def in_encoding_of(text: Text, line: str) -> str:
+def in_encoding_of(text: FileText, line: str) -> str:
     """Convert a line of an answer to the encoding of `text`: for Latin-1, surrogate escapes become characters."""
     if text.encoding != "latin-1":
         return line

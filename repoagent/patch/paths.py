@@ -22,7 +22,7 @@ _REMARK = re.compile(
 )
 
 
-def unquote(name: str) -> str:
+def unquote_name(name: str) -> str:
     """Return a name in a header without git's C-quoting, and without a tab and the text after it.
 
     If there is no tab, trailing white space is removed.
@@ -48,9 +48,9 @@ def unquote(name: str) -> str:
 def plain_name(name: str) -> str:
     """Return the name after `---` or `+++`, without quoting, `file://`, Markdown, and any date or remark after it."""
     if name.startswith('"'):
-        return unquote(name)
+        return unquote_name(name)
     has_tab = "\t" in name
-    name = unquote(name).lstrip()
+    name = unquote_name(name).lstrip()
     if has_tab and name.endswith(" ") and name.strip():
         return name
     name = name.rstrip()
@@ -113,7 +113,7 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
     return None
 
 
-def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
+def path_spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
     """The possible paths for each of the two names in a header, likeliest first."""
     names = [name for name in (old, new) if name is not None and name != NO_FILE]
     prefixed = bool(names) and (

@@ -22,7 +22,7 @@ _CONTEXT = 3
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
 
 
-def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
+def diff_ranges(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
     """Return the ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order.
 
     The sequences are compared by Myers' greedy algorithm ("An O(ND) Difference Algorithm and Its Variations", 1986).
@@ -158,7 +158,7 @@ def header_of(change: FileChange, hash_name: str = "sha1") -> str:
         # The share of the larger side's bytes in unchanged lines; git may print a slightly different number.
         same, larger = len(before), max(1, len(before), len(after))
         rows = io.BytesIO(before).readlines()
-        for i1, i2, _, _ in differing(rows, io.BytesIO(after).readlines()):
+        for i1, i2, _, _ in diff_ranges(rows, io.BytesIO(after).readlines()):
             same -= sum(map(len, rows[i1:i2]))
         percent = 100 if before == after else 100 * same // larger
         lines.append(b"similarity index %d%%" % percent)
@@ -196,7 +196,7 @@ def quoted(path: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Hunk:
+class RenderedHunk:
     """The `ranges` in which `after` differs from `before`, and the context around them.
 
     With context, the hunk shows the lines `start` to `end` (from 0, exclusive) of `before`.
@@ -226,14 +226,14 @@ class Hunk:
         return f"@@ -{_extent(self.start, self.end)} +{new} @@{self.heading}\n{body}"
 
 
-def hunks_of(change: FileChange) -> Iterator[Hunk]:
+def hunks_of(change: FileChange) -> Iterator[RenderedHunk]:
     """Yield the hunks of one change; none if its content has a NUL byte."""
     before, after = change.before or b"", change.after or b""
     if b"\0" in before or b"\0" in after:
         return
     old, new = io.BytesIO(before).readlines(), io.BytesIO(after).readlines()
     groups: list[list[Range]] = []
-    for part in differing(old, new):
+    for part in diff_ranges(old, new):
         part = _slide_down(part, old, new)
         if groups and part[0] - groups[-1][-1][1] <= 2 * _CONTEXT:
             groups[-1].append(part)
@@ -246,7 +246,7 @@ def hunks_of(change: FileChange) -> Iterator[Hunk]:
             if line[:1].isalpha() or line[:1] in {b"_", b"$"}:
                 heading = " " + line.rstrip()[:80].decode("utf-8", "ignore")
                 break
-        yield Hunk(old, new, tuple(group), start, end, heading)
+        yield RenderedHunk(old, new, tuple(group), start, end, heading)
 
 
 def _slide_down(part: Range, old: Sequence[bytes], new: Sequence[bytes]) -> Range:

@@ -12,10 +12,10 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.locate.exact import EXACT, Match, indent_of, is_blank, squeezed
-from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, is_elision, split_lines
+from repoagent.patch.locate.exact import EXACT, Match, indent_of, is_blank, without_spaces
+from repoagent.patch.model import ADD, CONTEXT, DELETE, FileText, Hunk, HunkLine, is_elision, split_lines
 from repoagent.patch.refusal import PatchError
-from repoagent.patch.render import differing
+from repoagent.patch.render import diff_ranges
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Splice:
     endings: tuple[str, ...] | None = None
 
 
-def splices(match: Match, text: Text, others: Sequence[Match]) -> list[Splice]:
+def splices(match: Match, text: FileText, others: Sequence[Match]) -> list[Splice]:
     """Return the splices of a placed hunk, in order. `others` are all matches in the file, including this one.
 
     Raises what `rebase` and `Match.changes` raise.
@@ -68,7 +68,7 @@ def overlap(first: int, second: int, row: int) -> PatchError:
     return PatchError("overlap", text, second)
 
 
-def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None) -> Text:
+def spliced(text: FileText, parts: Sequence[Splice], final_newline: bool | None) -> FileText:
     """Return `text` with `parts` (from `merged`) applied.
 
     If `final_newline` is None, the newline at the end, or the lack of one, is kept.
@@ -108,7 +108,7 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None) -> 
     return replace(text, lines=tuple(lines), endings=tuple(endings))
 
 
-def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
+def end_of_file(matches: Iterable[Match], text: FileText) -> bool | None:
     r"""Return whether the new file ends in a newline, by its `\ No newline` marks; None without such a mark."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
@@ -117,7 +117,7 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
     return None
 
 
-def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None) -> list[Splice]:
+def whole_splices(whole: str, text: FileText, rows: tuple[int, int] | None) -> list[Splice]:
     """Return the differences between a file, or its `rows`, and the new text.
 
     Raises PatchError if the text is empty, looks like a part of the file or like another file, or has a new line such
@@ -143,7 +143,7 @@ def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None) -> list[
             "the answer contains an empty file. To delete the file, send a diff that deletes it.",
         )
     result = []
-    for i1, i2, j1, j2 in differing(old, new):
+    for i1, i2, j1, j2 in diff_ranges(old, new):
         removed = old[i1:i2]
         if sum(not is_blank(line) for line in removed) > 1:
             for line in new[j1:j2]:
@@ -176,7 +176,7 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
     return present[0] in offered and present[-1] in offered and 10 * common >= 6 * len(present)
 
 
-def check_claimed_whole(whole: str, text: Text) -> None:
+def check_claimed_whole(whole: str, text: FileText) -> None:
     """Raise PatchError if a text that the prose calls the whole file keeps too little of the file, or lacks its first
     or last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
@@ -184,7 +184,7 @@ def check_claimed_whole(whole: str, text: Text) -> None:
     common = _common_count(map(str.strip, old), map(str.strip, new))
     cut = [
         (i1, i2)
-        for i1, i2, j1, j2 in differing(old, new)
+        for i1, i2, j1, j2 in diff_ranges(old, new)
         if (i1 == 0 or i2 == len(old)) and 2 * (j2 - j1) < sum(not is_blank(line) for line in old[i1:i2])
     ]
     if old and (10 * common < 6 * len(old) or cut):
@@ -231,10 +231,14 @@ def _indents(lines: tuple[str, ...]) -> tuple[frozenset[str], int]:
     return frozenset(indents), max(steps, key=lambda step: (steps[step], step), default=1)
 
 
-def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
+def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[HunkLine, Pair]]:
     """The old lines that equal theirs in the file except for white space, with both indentations."""
     for line, row in zip(match.hunk.old, match.rows, strict=True):
-        if row is not None and not is_blank(line.text) and squeezed(line.text) == squeezed(lines[row]):
+        if (
+            row is not None
+            and not is_blank(line.text)
+            and without_spaces(line.text) == without_spaces(lines[row])
+        ):
             yield line, (indent_of(line.text), indent_of(lines[row]))
 
 

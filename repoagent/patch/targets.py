@@ -12,9 +12,9 @@ from repoagent.dataclass import dataclass
 from repoagent.git.files import Content, FileChange
 from repoagent.patch.locate.choose import find_matches
 from repoagent.patch.locate.exact import EXACT, Placement, index_of
-from repoagent.patch.model import FilePatch, decode
+from repoagent.patch.model import FilePatch, decode_text
 from repoagent.patch.parse.answer import decide_readings
-from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
+from repoagent.patch.paths import NO_FILE, bad_path, known_path, path_spellings, same_tail
 from repoagent.patch.refusal import READING, PatchError, Problem
 from repoagent.patch.splice import looks_whole
 
@@ -24,7 +24,7 @@ _MANY, _FEW = 12, 5  # names in an error text
 
 
 @dataclass(frozen=True)
-class Files:
+class PatchFiles:
     """The files and rules of one `apply_answer` call."""
 
     sources: Mapping[str, Content]
@@ -59,7 +59,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Target:
+class PatchTarget:
     """A patch with its known path before the change (`source`) and after it (`path`).
 
     `source` is None for a new file, and `path` is None for a deleted file.
@@ -75,25 +75,25 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PatchOutcome:
     change: FileChange
     placements: tuple[Placement, ...]
 
 
-def resolve(
-    patches: Sequence[FilePatch], files: Files
-) -> tuple[list[list[Target]], list[Problem], list[FilePatch]]:
+def resolve_targets(
+    patches: Sequence[FilePatch], files: PatchFiles
+) -> tuple[list[list[PatchTarget]], list[Problem], list[FilePatch]]:
     """Group the patches by file, in order.
 
     Return the groups, a problem for each name that does not resolve, and the patches that edit a file under the name
     that an earlier patch gives it.
     """
-    groups: dict[str, list[Target]] = {}
+    groups: dict[str, list[PatchTarget]] = {}
     problems: list[Problem] = []
     later: list[FilePatch] = []
     new_names: set[str] = set()
     for patch in patches:
-        _, spelled = spellings(patch.old or patch.new, patch.new or patch.old)
+        _, spelled = path_spellings(patch.old or patch.new, patch.new or patch.old)
         if patch.action == "edit" and any(hunk.old for hunk in patch.hunks):
             name = next((name for name in spelled if name in files.sources or name in new_names), None)
             if name in new_names:
@@ -126,7 +126,7 @@ def resolve(
         group.append(target)
         if target.path is not None and target.path != target.source:
             new_names.add(target.path)
-    by_file: dict[str, list[Target]] = {}
+    by_file: dict[str, list[PatchTarget]] = {}
     for source, group in groups.items():
         # Within one diff, as git writes it, a copy is one of the text before the diff.
         one_diff = len({target.patch.block for target in group}) == 1
@@ -141,7 +141,7 @@ def resolve(
     return [group for group in groups.values() if group[-1].name not in bad], problems, later
 
 
-def _target(patch: FilePatch, files: Files) -> Target | None:
+def _target(patch: FilePatch, files: PatchFiles) -> PatchTarget | None:
     """None for a fence without a name that is not a whole file. Raises PatchError."""
     if patch.cut:
         raise PatchError(
@@ -155,14 +155,14 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
         return _nameless(patch, files)
     if patch.action in {"rename", "copy"}:
         return _moved(patch, files)
-    old, new = spellings(patch.old or patch.new, patch.new or patch.old)
+    old, new = path_spellings(patch.old or patch.new, patch.new or patch.old)
     if patch.form != "diff" and patch.new is not None:
         old = new = [patch.new.removeprefix("./"), *new]  # only a diff puts `a/` and `b/` before a name
     if patch.action == "create":
         return _created(patch, new, files)
     known, earlier = _known(patch, new, files), _known(patch, old, files)
     if known is not None and (earlier is None or earlier == known):
-        return _allowed(Target(patch, known, None if patch.action == "delete" else known), files, new)
+        return _allowed(PatchTarget(patch, known, None if patch.action == "delete" else known), files, new)
     if known is not None:
         raise PatchError(
             "unknown-file",
@@ -178,7 +178,7 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
     return _created(patch, new, files)
 
 
-def _known(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
+def _known(patch: FilePatch, names: Sequence[str], files: PatchFiles) -> str | None:
     """The known file for `names`. A part of the path is enough only if lines of the file confirm it: a whole text or
     additions could be for a new file, and a deletion or a mode for any."""
     path = known_path(names, files.sources)
@@ -202,7 +202,7 @@ def _check_path(names: Sequence[str], *, known: bool = False) -> None:
         raise PatchError("bad-path", f"{reason}.")
 
 
-def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
+def _allowed(target: PatchTarget, files: PatchFiles, names: Sequence[str] = ()) -> PatchTarget:
     """`target` if its source may be changed, with the readings that fit. Raises PatchError."""
     source = target.source or ""
     _check_path([source], known=True)
@@ -217,20 +217,20 @@ def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
     return replace(target, patch=patch)
 
 
-def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
+def _created(patch: FilePatch, names: Sequence[str], files: PatchFiles) -> PatchTarget:
     """The target for a new file, or for content of a known empty one."""
     known = next((name for name in names if name in files.sources), None)
     if known is not None:
         if files.sources[known].data.strip():
             text, lines = (
-                decode(files.sources[known].data),
+                decode_text(files.sources[known].data),
                 (line.text for hunk in patch.hunks for line in hunk.new),
             )
             content = "\n".join(lines) if patch.whole is None else patch.whole
             if text is not None and "\n".join(text.lines).rstrip("\n") == content.rstrip("\n"):
                 raise PatchError("already-applied", "this file already has this content.")
             raise PatchError("exists", "this file already exists. Send a diff against its current text.")
-        return _allowed(Target(patch, known, known), files)
+        return _allowed(PatchTarget(patch, known, known), files)
     _check_path(names)
     path = names[0]
     # A hunk for line 34 is for an existing file, even if it quotes none of its lines.
@@ -240,10 +240,10 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
     if patch.action != "create" and not only_adds:
         raise files.out_of_scope(path) if files.exists(path) else files.unknown("no such file.", path)
     _check_may_create(path, files)
-    return Target(patch, None, path)
+    return PatchTarget(patch, None, path)
 
 
-def _check_may_create(path: str, files: Files) -> None:
+def _check_may_create(path: str, files: PatchFiles) -> None:
     inside = f"{path}/"
     below = bisect_left(files.sorted_names, inside)
     if any(name.startswith(inside) for name in files.sorted_names[below : below + 1]) or any(
@@ -255,7 +255,7 @@ def _check_may_create(path: str, files: Files) -> None:
         raise files.out_of_scope(path) if files.exists(path) else files.unknown(text, path)
 
 
-def _moved(patch: FilePatch, files: Files) -> Target:
+def _moved(patch: FilePatch, files: PatchFiles) -> PatchTarget:
     """The target of a rename or copy. Names in `rename from` have no prefix, but models write one."""
     if not patch.old or not patch.new or NO_FILE in {patch.old, patch.new}:
         raise PatchError(
@@ -265,7 +265,7 @@ def _moved(patch: FilePatch, files: Files) -> Target:
     new = patch.new.removeprefix("./")
     source = known_path([patch.old], files.sources)
     if source != patch.old:
-        pairs = zip(*spellings(patch.old, patch.new), strict=False)
+        pairs = zip(*path_spellings(patch.old, patch.new), strict=False)
         exact = [(old_name, new_name) for old_name, new_name in pairs if old_name in files.sources]
         prefix = patch.old.removesuffix(source) if source is not None and patch.old.endswith(source) else ""
         if exact:
@@ -286,15 +286,15 @@ def _moved(patch: FilePatch, files: Files) -> Target:
     patch = decide_readings(patch, files.sources[source].data)
     if source != patch.old:
         patch = replace(patch, tolerances=patch.tolerances | {"path"})
-    target = Target(patch, source, new)
+    target = PatchTarget(patch, source, new)
     return _allowed(target, files) if patch.action == "rename" else target
 
 
-def _nameless(patch: FilePatch, files: Files) -> Target | None:
+def _nameless(patch: FilePatch, files: PatchFiles) -> PatchTarget | None:
     """The only file in scope, or for a diff the only one in which all hunks fit exactly."""
     names: Collection[str] = files.scope
     if patch.form == "whole-file":
-        texts = [decode(files.sources[name].data) for name in names if name in files.sources]
+        texts = [decode_text(files.sources[name].data) for name in names if name in files.sources]
         text = texts[0] if len(texts) == 1 else None
         if text is None or patch.whole is None or not looks_whole(patch.whole, text.lines):
             return None
@@ -311,11 +311,11 @@ def _nameless(patch: FilePatch, files: Files) -> Target | None:
         raise PatchError("unknown-file", f"the current content of {name} is unknown.")
     if patch.form != "whole-file":
         patch = replace(patch, tolerances=patch.tolerances | {"header"})
-    return _allowed(Target(patch, name, name), files)
+    return _allowed(PatchTarget(patch, name, name), files)
 
 
-def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
-    text = decode(files.sources[name].data)
+def _fits_exactly(patch: FilePatch, name: str, files: PatchFiles) -> bool:
+    text = decode_text(files.sources[name].data)
     if text is None or not text.lines:
         return False
     index = index_of(text.lines)

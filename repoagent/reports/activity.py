@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.llm.usage import SpendEntry, read, state_folder
+from repoagent.git.worktree import WorkTree, layout_of
+from repoagent.llm.usage import SpendEntry, read_spend_log, state_folder
 from repoagent.memory.edit_records import EditRecord
-from repoagent.memory.identity.memory_index import folders
+from repoagent.memory.identity.memory_index import memory_folders
 from repoagent.review.finding import read_log
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
@@ -66,15 +66,22 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
     A model call counts if it was made in one of the work trees or for a known edit. Skips invalid lines; `warn` gets a
     sentence for each unusable file.
     """
-    where = layout(worktree)
+    where = layout_of(worktree)
     tops, git_dirs = work_trees(worktree)
     sources = [
-        *(_of_memory(where.memory / name / "edits.jsonl", warn) for name in sorted(folders(where.memory))),
+        *(
+            _of_memory(where.memory / name / "edits.jsonl", warn)
+            for name in sorted(memory_folders(where.memory))
+        ),
         *(_of_worktree(Layout(where.root, git_dir).edits, warn) for git_dir in git_dirs),
     ]
     events = sorted((*_merged(sources), *_reviews_and_runs(where, warn)), key=lambda event: event.time)
     ids = {event.id for event in events if event.kind in ("edit", "run")}
-    spent = (entry for entry in read(state_folder(), since) if entry.repository in tops or entry.run in ids)
+    spent = (
+        entry
+        for entry in read_spend_log(state_folder(), since)
+        if entry.repository in tops or entry.run in ids
+    )
     return Activity(
         tuple(event for event in events if since is None or event.time.astimezone().date() >= since),
         tuple(spent),
@@ -142,7 +149,7 @@ def _reviews_and_runs(where: Layout, warn: Warn) -> Iterator[Event]:
         )  # fmt: skip
     for file in sorted(where.runs.glob("*/run.json")) if not where.runs.is_symlink() else []:
         try:
-            record = json_files.parse(read_regular(file) or b"") or {}
+            record = json_files.parse_document(read_regular(file) or b"") or {}
         except Refused as error:
             warn(str(error))
             continue

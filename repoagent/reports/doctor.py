@@ -21,7 +21,7 @@ from repoagent import __version__
 from repoagent.display_text import plural
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
-from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, open_worktree
+from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout_of, open_worktree
 from repoagent.llm.registry import PROVIDERS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _RETRY = "fix this and run `repoagent doctor` again"
 _LOW_SPACE, _NO_SPACE = 1 << 30, 50 << 20  # bytes
 
 
-class Check(NamedTuple):
+class DoctorCheck(NamedTuple):
     """The `result` of a check and, unless its level is "ok", the remedy (`advice`)."""
 
     name: str
@@ -50,17 +50,17 @@ class Check(NamedTuple):
     advice: str = ""
 
 
-def problem(name: str, sentence: str, level: Level = "warning") -> Check:
+def problem(name: str, sentence: str, level: Level = "warning") -> DoctorCheck:
     """Make a check from an error message: the cause and, after the last semicolon or colon, the remedy."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
         cause, separator, remedy = first.rpartition(mark)
         if separator and not remedy[:1].isupper():  # a capital starts the message of a parser
-            return Check(name, level, cause, remedy)
-    return Check(name, level, first, _RETRY)
+            return DoctorCheck(name, level, cause, remedy)
+    return DoctorCheck(name, level, first, _RETRY)
 
 
-def examine(start: Path) -> list[Check]:
+def run_all_checks(start: Path) -> list[DoctorCheck]:
     """Run all checks in the folder `start`.
 
     Outside a repository, or in a broken one, only the checks that need no repository run.
@@ -72,7 +72,9 @@ def examine(start: Path) -> list[Check]:
         worktree = open_worktree(start) if has_git else None
     except NoWorkTree:
         checks.append(
-            Check("repository", "ok", f"{start} is not in a git repository; skipped the repository checks")
+            DoctorCheck(
+                "repository", "ok", f"{start} is not in a git repository; skipped the repository checks"
+            )
         )
     except UsageError as refusal:
         checks.append(problem("repository", str(refusal), "error"))
@@ -85,7 +87,9 @@ def examine(start: Path) -> list[Check]:
     return checks
 
 
-def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: object) -> Iterator[Check]:
+def run_check(
+    name: str, function: Callable[..., Iterable[DoctorCheck]], *arguments: object
+) -> Iterator[DoctorCheck]:
     """Yield the results of a check. An exception becomes a result with the level "error"."""
     try:
         yield from function(*arguments)
@@ -94,83 +98,83 @@ def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: o
     except OSError as failure:
         where = f" ({failure.filename})" if failure.filename else ""
         advice = _permit(failure.filename) if isinstance(failure, PermissionError) and where else _RETRY
-        yield Check(name, "error", f"{failure.strerror or failure}{where}", advice)
+        yield DoctorCheck(name, "error", f"{failure.strerror or failure}{where}", advice)
 
 
 def _permit(path: Path | str) -> str:
     return f"chown it to yourself, or run `chmod u+rwX {path}`"
 
 
-def check_program() -> Iterator[Check]:
-    yield Check("repoagent", "ok", f"{__version__} in {Path(__file__).parents[1]}")
-    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable})")
+def check_program() -> Iterator[DoctorCheck]:
+    yield DoctorCheck("repoagent", "ok", f"{__version__} in {Path(__file__).parents[1]}")
+    yield DoctorCheck("python", "ok", f"{platform.python_version()} ({sys.executable})")
     advice = f"install git {OLDEST_GIT} or newer"
     program = shutil.which("git")
     if program is None:
-        yield Check("git", "error", "not found on PATH", advice)
+        yield DoctorCheck("git", "error", "not found on PATH", advice)
         return
     output = os.fsdecode(git("/", "version")).strip().removeprefix("git version ")
     version = re.match(r"(\d+)\.(\d+)", output)
     if version is None:
-        yield Check("git", "warning", f"{program} prints {output!r}", advice)
+        yield DoctorCheck("git", "warning", f"{program} prints {output!r}", advice)
     elif (int(version[1]), int(version[2])) < tuple(map(int, OLDEST_GIT.split("."))):
-        yield Check("git", "error", f"{output} ({program})", advice)
+        yield DoctorCheck("git", "error", f"{output} ({program})", advice)
     else:
-        yield Check("git", "ok", f"{output} ({program}); repoagent needs {OLDEST_GIT} or newer")
+        yield DoctorCheck("git", "ok", f"{output} ({program}); repoagent needs {OLDEST_GIT} or newer")
 
 
-def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
-    from repoagent.syntax.languages import LANGUAGES, grammar
+def check_grammars(_worktree: WorkTree | None) -> Iterator[DoctorCheck]:
+    from repoagent.syntax.languages import LANGUAGES, load_grammar
 
     broken = []
     for name in LANGUAGES:
         try:
-            grammar(name)
+            load_grammar(name)
         except (ImportError, AttributeError, OSError, TypeError, ValueError) as failure:
             broken.append(f"{name} ({type(failure).__name__}: {failure})")
     if broken:
-        yield Check("grammars", "error", f"cannot load {', '.join(broken)}", "reinstall repoagent")
+        yield DoctorCheck("grammars", "error", f"cannot load {', '.join(broken)}", "reinstall repoagent")
     else:
-        yield Check("grammars", "ok", f"{len(LANGUAGES)} languages")
+        yield DoctorCheck("grammars", "ok", f"{len(LANGUAGES)} languages")
 
 
-def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
+def check_extras(_worktree: WorkTree | None) -> Iterator[DoctorCheck]:
     installed: dict[bool, list[str]] = {True: [], False: []}
     for name, modules in EXTRAS.items():
         # find_spec("google.genai") raises an error without its parent package
         has_any = any(find_spec(module.partition(".")[0]) and find_spec(module) for module in modules)
         installed[has_any].append(name)
     missing = f"; not installed: {', '.join(installed[False])}" if installed[False] else ""
-    yield Check("extras", "ok", (", ".join(installed[True]) or "none") + missing)
+    yield DoctorCheck("extras", "ok", (", ".join(installed[True]) or "none") + missing)
 
 
-def check_worktree(worktree: WorkTree) -> Iterator[Check]:
-    yield Check("repository", "ok", f"{'linked ' * worktree.is_linked}work tree {worktree.top}")
+def check_worktree(worktree: WorkTree) -> Iterator[DoctorCheck]:
+    yield DoctorCheck("repository", "ok", f"{'linked ' * worktree.is_linked}work tree {worktree.top}")
     for folder in dict.fromkeys((worktree.git_dir, worktree.common_dir, worktree.top)):
         if not os.access(folder, os.W_OK | os.X_OK):
-            yield Check("repository", "error", f"{folder} is not writable", _permit(folder))
+            yield DoctorCheck("repository", "error", f"{folder} is not writable", _permit(folder))
     if (worktree.common_dir / "shallow").exists():
         result = "the clone is shallow, so history is incomplete"
-        yield Check("history", "warning", result, "run `git fetch --unshallow`")
+        yield DoctorCheck("history", "warning", result, "run `git fetch --unshallow`")
 
 
-def check_folder(worktree: WorkTree) -> Iterator[Check]:
+def check_folder(worktree: WorkTree) -> Iterator[DoctorCheck]:
     """Check that `.repoagent/` is usable and private."""
-    name, root = ".repoagent", layout(worktree).root
+    name, root = ".repoagent", layout_of(worktree).root
     if not os.path.lexists(root):
-        yield Check(name, "ok", "does not exist yet; the first edit creates it")
+        yield DoctorCheck(name, "ok", "does not exist yet; the first edit creates it")
         return
     if not stat.S_ISDIR(root.lstat().st_mode):
-        yield Check(name, "error", f"{root} is not a folder", "remove it or move it away")
+        yield DoctorCheck(name, "error", f"{root} is not a folder", "remove it or move it away")
         return
     for path in (root, *sorted(root.iterdir())):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            yield Check(name, "error", f"{path} is a symbolic link", "remove it or move it away")
+            yield DoctorCheck(name, "error", f"{path} is a symbolic link", "remove it or move it away")
         elif mode & stat.S_IWOTH:
-            yield Check(name, "warning", f"{path} is world-writable", f"chmod o-w {path}")
+            yield DoctorCheck(name, "warning", f"{path} is world-writable", f"chmod o-w {path}")
         elif not os.access(path, os.R_OK | os.W_OK):
-            yield Check(name, "error", f"{path} must be both readable and writable", _permit(path))
+            yield DoctorCheck(name, "error", f"{path} must be both readable and writable", _permit(path))
     tracked: list[str] = []
     is_ignored = True
     if (top := worktree.main_top) is not None:  # otherwise the folder is in the git directory
@@ -183,25 +187,27 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
     private = sorted(path for path in tracked if f"{path}/".split("/")[1] not in SHARED)
     if private:
         advice = f"git rm --cached -r {root.name} && repoagent config init"
-        yield Check(name, "warning", f"git tracks {private[0]}, which should stay private", advice)
+        yield DoctorCheck(name, "warning", f"git tracks {private[0]}, which should stay private", advice)
     elif not is_ignored:
         advice = f"run `echo '*' > {root}/.gitignore` or `repoagent config init`"
-        yield Check(name, "warning", f"{root} is not ignored by git", advice)
+        yield DoctorCheck(name, "warning", f"{root} is not ignored by git", advice)
     else:
-        yield Check(name, "ok", f"{root}, ignored by git{f'; tracked files: {len(tracked)}' * bool(tracked)}")
+        yield DoctorCheck(
+            name, "ok", f"{root}, ignored by git{f'; tracked files: {len(tracked)}' * bool(tracked)}"
+        )
 
 
-def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
-    name, where = "interrupted", layout(worktree)
+def check_interrupted(worktree: WorkTree) -> Iterator[DoctorCheck]:
+    name, where = "interrupted", layout_of(worktree)
     if where.journal.is_dir() and any(where.journal.iterdir()):
         advice = "the next `repoagent undo` or `repoagent edit` recovers it"
-        yield Check(name, "warning", "an edit is in progress, or was interrupted", advice)
+        yield DoctorCheck(name, "warning", "an edit is in progress, or was interrupted", advice)
     elif where.pending.is_dir() and any(where.pending.iterdir()):
         advice = "the next `repoagent edit` adds them"
-        yield Check(name, "warning", "some edits have not been added to the memory yet", advice)
+        yield DoctorCheck(name, "warning", "some edits have not been added to the memory yet", advice)
     reports = where.private / "reports"
     if reports.is_dir() and any(reports.iterdir()):
-        yield Check(
+        yield DoctorCheck(
             "reports",
             "warning",
             f"internal error reports in {reports}",
@@ -209,7 +215,7 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
         )
 
 
-def check_history(worktree: WorkTree) -> Iterator[Check]:
+def check_history(worktree: WorkTree) -> Iterator[DoctorCheck]:
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
 
@@ -218,46 +224,46 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
         with open_index(worktree, warn=problems.append) as index:
             state = index.state()
     except NoCommits:
-        yield Check("history index", "ok", "no commits yet")
+        yield DoctorCheck("history index", "ok", "no commits yet")
         return
     yield from (problem("history index", sentence) for sentence in problems)
     size = f"{plural(state.commits, 'commit')}, {state.size / 1e6:.1f} MB"
     if not state.commits:
-        yield Check("history index", "ok", "does not exist yet; it will be built on first use")
+        yield DoctorCheck("history index", "ok", "does not exist yet; it will be built on first use")
     elif state.complete or state.new:
-        yield Check(
+        yield DoctorCheck(
             "history index",
             "ok",
             f"{size}{f'; new commits, to be read on the next use: {state.new:,}' * bool(state.new)}",
         )
     else:
         advice = "run `repoagent mine` to complete it"
-        yield Check("history index", "warning", f"{size}, incomplete", advice)
+        yield DoctorCheck("history index", "warning", f"{size}, incomplete", advice)
 
 
-def check_memory(worktree: WorkTree) -> Iterator[Check]:
+def check_memory(worktree: WorkTree) -> Iterator[DoctorCheck]:
     from repoagent.memory.identity.memory_index import open_index
 
     problems: list[str] = []
-    where = layout(worktree)
+    where = layout_of(worktree)
     with open_index(where, problems.append) as index:
         count = len(index.paths())
     yield from (problem("memory", sentence) for sentence in problems)
     if broken := sorted(where.memory.rglob("*.broken-*")):
         renamed = "files were renamed, the first" if len(broken) > 1 else "file was renamed"
         result = f"{len(broken)} broken {renamed} to {broken[0]}"
-        yield Check("memory", "warning", result, "repair each one and rename it back, or delete it")
+        yield DoctorCheck("memory", "warning", result, "repair each one and rename it back, or delete it")
     elif not problems:
-        yield Check("memory", "ok", plural(count, "file") if count else "empty")
+        yield DoctorCheck("memory", "ok", plural(count, "file") if count else "empty")
 
 
 def _settings(worktree: WorkTree | None) -> Settings:
-    from repoagent.config.layers import load
+    from repoagent.config.layers import load_settings
 
-    return load(layout(worktree) if worktree else None)
+    return load_settings(layout_of(worktree) if worktree else None)
 
 
-def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
+def check_configuration(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
     """Check the configuration for unreadable sources, ignored values, and addresses that are invalid or unencrypted."""
     from repoagent.config.settings import user_file
     from repoagent.llm.providers.endpoints import display_address
@@ -266,9 +272,9 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
     yield from (problem(name, sentence) for sentence in settings.warnings)
     file = user_file(os.environ)
     if file.is_file() and file.stat().st_mode & 0o022:
-        yield Check(name, "warning", f"{file} is writable by others", f"chmod go-w {file}")
+        yield DoctorCheck(name, "warning", f"{file} is writable by others", f"chmod go-w {file}")
     if not settings.warnings:
-        yield Check(name, "ok", str(file) if file.is_file() else f"defaults (no {file})")
+        yield DoctorCheck(name, "ok", str(file) if file.is_file() else f"defaults (no {file})")
     variables = {name for provider in PROVIDERS.values() for name in provider.address_variables}
     addresses = {name: os.environ[name] for name in sorted(variables) if os.environ.get(name)}
     for provider, row in settings.family("providers").items():
@@ -281,17 +287,17 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
         except ValueError:
             host = None
         if not host:
-            yield Check("address", "error", f"{key} is not a URL", "write it as https://host/path")
+            yield DoctorCheck("address", "error", f"{key} is not a URL", "write it as https://host/path")
         elif parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
             advice = "keys and files are sent there unencrypted: use https"
-            yield Check("address", "warning", f"{key} is {display_address(address)}", advice)
+            yield DoctorCheck("address", "warning", f"{key} is {display_address(address)}", advice)
 
 
-def check_models(worktree: WorkTree | None) -> Iterator[Check]:
+def check_models(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
     """Check that the key and the library for each role's model and each fallback are present. No model is called."""
     from repoagent.llm.model import display_name
-    from repoagent.llm.open_model import choose_model, resolve
-    from repoagent.llm.registry import Status, parse_spec
+    from repoagent.llm.open_model import choose_model, resolve_spec
+    from repoagent.llm.registry import ModelStatus, parse_spec
 
     settings = _settings(worktree)
     specs: dict[str, str] = {}
@@ -299,43 +305,43 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
         specs[choose_model(settings).spec] = "model"
     except ModelError as failure:
         cause = str(failure).partition(". ")[0]
-        yield Check("model", "warning", cause, "`repoagent edit` needs a model; see `repoagent models`")
+        yield DoctorCheck("model", "warning", cause, "`repoagent edit` needs a model; see `repoagent models`")
     for role in ("summary", "review"):
         if name := settings.text_or_none(f"{role}.model"):
-            specs.setdefault(resolve(settings, name), f"{role} model")
+            specs.setdefault(resolve_spec(settings, name), f"{role} model")
     for name in settings.texts("fallback"):
-        specs.setdefault(resolve(settings, name), "fallback")
+        specs.setdefault(resolve_spec(settings, name), "fallback")
     for spec, role in specs.items():
         parsed = parse_spec(spec)
         try:
             status = parsed.backend.check(settings, parsed.model, online=False)
         except RepoagentError as failure:
-            status = Status(problem=str(failure))
+            status = ModelStatus(problem=str(failure))
         if status.problem:
             check = problem(role, status.problem, "error")
             yield check._replace(result=f"{display_name(spec)}: {check.result}")
         else:
-            yield Check(role, "ok", display_name(spec) + (f", key: {status.key}" if status.key else ""))
+            yield DoctorCheck(role, "ok", display_name(spec) + (f", key: {status.key}" if status.key else ""))
 
 
-def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
-    from repoagent.agent.sandbox.confine import find, why_none
+def check_sandbox(_worktree: WorkTree | None) -> Iterator[DoctorCheck]:
+    from repoagent.agent.sandbox.confine import find_sandbox, why_no_sandbox
 
-    sandbox = find()
+    sandbox = find_sandbox()
     alone = "" if sandbox is None or sandbox.mounting else ", without namespaces"
-    yield Check("sandbox", "ok", why_none() if sandbox is None else f"{sandbox.name}{alone}")
+    yield DoctorCheck("sandbox", "ok", why_no_sandbox() if sandbox is None else f"{sandbox.name}{alone}")
 
 
-def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
+def check_disk(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
     folder = worktree.git_dir if worktree else Path.cwd()
     free = shutil.disk_usage(folder).free
     level: Level = "error" if free < _NO_SPACE else "warning" if free < _LOW_SPACE else "ok"
     result = f"{free / 1e9:.1f} GB free at {folder}"
-    yield Check("disk", level, result, "" if level == "ok" else "free up disk space")
+    yield DoctorCheck("disk", level, result, "" if level == "ok" else "free up disk space")
 
 
 # name, requirement ("", "git" or "worktree"), function
-CHECKS: tuple[tuple[str, str, Callable[..., Iterable[Check]]], ...] = (
+CHECKS: tuple[tuple[str, str, Callable[..., Iterable[DoctorCheck]]], ...] = (
     ("grammars", "", check_grammars),
     ("extras", "", check_extras),
     ("configuration", "git", check_configuration),

@@ -14,7 +14,7 @@ Status = Literal["added", "modified", "deleted", "renamed", "copied", "type chan
 Kind = Literal["staged", "worktree", "range", "commit", "diff"]
 
 
-class Lines(NamedTuple):
+class ChangedLines(NamedTuple):
     """A hunk without context. Lines include their line endings.
 
     `removed` starts at line `old`, and `added` at line `new`, both from 1. For an empty side, this is the number of the
@@ -44,7 +44,7 @@ def split_lines(text: bytes) -> list[bytes]:
     return io.BytesIO(text).readlines()
 
 
-class Texts:
+class ChangedTexts:
     """Reads the texts of changed files on demand. This base class has no texts."""
 
     def old(self, file: ChangedFile) -> bytes | None:
@@ -56,7 +56,7 @@ class Texts:
         old = b"" if file.status == "added" else self.old(file)
         return None if old is None or file.status == "deleted" else apply_hunks(old, self.lines(file))
 
-    def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
+    def lines(self, file: ChangedFile) -> tuple[ChangedLines, ...]:
         """The lines that differ, as hunks without context; () for a binary file."""
         return ()
 
@@ -72,7 +72,7 @@ class Change:
     author: bytes = b""  # "Name <mail>"; b"" if unknown
     parents: tuple[str, ...] = ()  # the other parents of a merge; the first one is `base`
     files: tuple[ChangedFile, ...] = ()
-    texts: Texts = field(default_factory=Texts)
+    texts: ChangedTexts = field(default_factory=ChangedTexts)
     own: bool = False  # pushed by the user, so its dismissals count
 
 
@@ -88,7 +88,7 @@ def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
     return old, old_count, new, new_count
 
 
-def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
+def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[ChangedLines], int]:
     """Parse the hunk whose header is line `at`; return its changed parts and the index of the line after it."""
     header = hunk_header(lines[at])
     if header is None:
@@ -96,7 +96,7 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
     old, old_left, new, new_left = header
     # for an empty side git writes the number of the line before
     old, new = old + (old_left == 0), new + (new_left == 0)
-    parts: list[Lines] = []
+    parts: list[ChangedLines] = []
     removed: list[bytes] = []
     added: list[bytes] = []
     at += 1
@@ -105,7 +105,7 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
         if removed or added:
             old_start = old - len(removed) - (not removed)
             new_start = new - len(added) - (not added)
-            parts.append(Lines(old_start, tuple(removed), new_start, tuple(added)))
+            parts.append(ChangedLines(old_start, tuple(removed), new_start, tuple(added)))
             removed.clear()
             added.clear()
 
@@ -132,10 +132,10 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
     return parts, at
 
 
-def diff_sections(patch: bytes) -> Iterator[tuple[Lines, ...]]:
+def diff_sections(patch: bytes) -> Iterator[tuple[ChangedLines, ...]]:
     """Yield the hunks of each file in the output of `git diff`."""
     lines = split_lines(patch)
-    hunks: list[Lines] | None = None
+    hunks: list[ChangedLines] | None = None
     at = 0
     while at < len(lines):
         if lines[at].startswith(b"diff --git "):
@@ -151,7 +151,7 @@ def diff_sections(patch: bytes) -> Iterator[tuple[Lines, ...]]:
         yield tuple(hunks)
 
 
-def apply_hunks(old: bytes, hunks: Iterable[Lines]) -> bytes | None:
+def apply_hunks(old: bytes, hunks: Iterable[ChangedLines]) -> bytes | None:
     """`old` with the hunks applied; None if they do not apply."""
     lines = split_lines(old)
     new: list[bytes] = []

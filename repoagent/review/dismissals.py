@@ -12,7 +12,7 @@ from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Location, find_in, read_last, reviews_dir
 from repoagent.review.untrusted_change import DISMISSED, is_foreign, texts_of
 from repoagent.storage import json_files
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
@@ -27,7 +27,7 @@ COMMENT = re.compile(rb"repoagent:[ \t]*ignore[ \t]*\[([^\]\n]{1,200})\]", re.IG
 _TRAILER = re.compile(r"(?im)^Review-Ignore:[ \t]*([\w*,-]+)(?:[ \t]+(\S.*?))?[ \t]*\r?$")
 
 
-class Verdict(NamedTuple):
+class Dismissal(NamedTuple):
     """A user's decision on one finding. `time` is ISO 8601."""
 
     id: str
@@ -53,28 +53,28 @@ def record_verdict(layout: Layout, finding_id: str, state: State, *, reason: str
     from repoagent.storage.secrets import mask
 
     finding = find_in(read_last(layout), finding_id)
-    ensure(layout)
+    ensure_root(layout)
     reason = mask(" ".join(reason.split())[:REASON])
-    verdict = Verdict(
-        finding.id, state, finding.rule, finding.location.path, finding.title, reason, json_files.now()
+    verdict = Dismissal(
+        finding.id, state, finding.rule, finding.location.path, finding.title, reason, json_files.timestamp()
     )
     json_files.append_record(dismissed_path(layout), {"version": VERSION, **verdict._asdict()})
     return finding
 
 
-def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Verdict]:
+def verdicts(layout: Layout, *, warn: Warn = to_stderr) -> dict[str, Dismissal]:
     """Return the latest verdict on each finding by the finding's id, ordered from oldest to newest."""
     return _latest(json_files.read_records(dismissed_path(layout), warn=warn))
 
 
-def parse_verdicts(data: bytes) -> dict[str, Verdict]:
+def parse_verdicts(data: bytes) -> dict[str, Dismissal]:
     """Like `verdicts`, but from the bytes of a dismissals file."""
     return _latest(filter(None, map(json_files.record_of, data.split(b"\n"))))
 
 
 def verdicts_on(
     change: Change, worktree: WorkTree, layout: Layout, *, warn: Warn = to_stderr
-) -> dict[str, Verdict]:
+) -> dict[str, Dismissal]:
     """The verdicts that apply to `change`: all except those that a foreign change itself adds."""
     saved = verdicts(layout, warn=warn)
     if not is_foreign(change) or (texts := texts_of(change, worktree, DISMISSED)) is None:
@@ -83,13 +83,13 @@ def verdicts_on(
     return {**before, **{key: verdict for key, verdict in saved.items() if after.get(key) != verdict}}
 
 
-def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
-    latest: dict[str, Verdict] = {}
+def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Dismissal]:
+    latest: dict[str, Dismissal] = {}
     for record in records:
-        texts = [record.get(name, "") for name in Verdict._fields]
+        texts = [record.get(name, "") for name in Dismissal._fields]
         if record.get("version") != VERSION or not all(isinstance(text, str) for text in texts):
             continue
-        verdict = Verdict(*texts)
+        verdict = Dismissal(*texts)
         if verdict.state in ("dismissed", "accepted", "open") and verdict.id:
             latest.pop(verdict.id, None)
             latest[verdict.id] = verdict
@@ -97,7 +97,7 @@ def _latest(records: Iterable[dict[str, Any]]) -> dict[str, Verdict]:
 
 
 def split_dismissed(
-    change: Change, findings: Sequence[Finding], known: Mapping[str, Verdict]
+    change: Change, findings: Sequence[Finding], known: Mapping[str, Dismissal]
 ) -> tuple[list[Finding], list[Finding]]:
     """Return the open findings and the dismissed ones.
 
@@ -105,7 +105,7 @@ def split_dismissed(
     Trailers of a foreign change do not count, nor do comments that it adds.
     """
     hidden_ids = {verdict.id for verdict in known.values() if verdict.state != "open"}
-    trailers = [] if is_foreign(change) else ignored(change.message)
+    trailers = [] if is_foreign(change) else ignore_trailers(change.message)
 
     @cache
     def lines_of(path: str, *, old: bool) -> list[bytes]:
@@ -139,6 +139,6 @@ def split_dismissed(
     return open_findings, dismissed
 
 
-def ignored(message: str) -> list[tuple[str, str]]:
+def ignore_trailers(message: str) -> list[tuple[str, str]]:
     """The rules and the path ("" for the whole change) of each `Review-Ignore` trailer."""
     return [(rules, path or "") for rules, path in _TRAILER.findall(message)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,7 +132,7 @@ class Finding(NamedTuple):
         return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-class Outcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
+class ReviewOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
     """What the checks or a model found. `notes` and `unseen` are as in `Report`."""
 
     findings: tuple[Finding, ...] = ()
@@ -194,14 +194,14 @@ def save_last(layout: Layout, report: Report) -> None:
     """Save `report` as the last one and append a record to the log. Raises Refused or Busy if it cannot be written."""
     from repoagent.storage import json_files
 
-    ensure(layout)
+    ensure_root(layout)
     saved = [as_data(finding) for finding in [*report.findings, *report.dismissed][:MOST]]
     last = {"title": report.title, "base": report.base, "head": report.head, "findings": saved}
     json_files.write_document(reviews_dir(layout) / LAST, last, version=VERSION)
     levels = [finding.level for finding in report.findings]
     record = {
         "version": LOG_VERSION,
-        "time": json_files.now(),
+        "time": json_files.timestamp(),
         "title": report.title,
         "head": report.head,
         "files": report.files,

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from repoagent.config.settings import Settings
 from repoagent.edit.apply import commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import CommitOutcome, compose
+from repoagent.edit.commit import CommitOutcome, compose_message
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.off_limits import gate, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import off_limits_gate, why_content_is_off_limits
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import Refused
@@ -111,14 +111,14 @@ def commit_suggestion(
     preflight(worktree, request)
     if not (request.commit.no_commit or request.dry_run):
         refuse_operation(worktree)
-    if reason := gate(worktree.top, (path,))(path):
+    if reason := off_limits_gate(worktree.top, (path,))(path):
         raise Refused(reason)
     if reason := why_content_is_off_limits(change.before or b""):
         raise Refused(f"cannot edit {path}: {reason}")
     source = Source(path, change.old, read_source(worktree, path).blob)
     draft = Draft({path: source}).with_changes([change])
     refuse_untracked(worktree, request, draft.sources)
-    message = compose("\n\n".join(filter(None, [finding.title, finding.body])), "")
+    message = compose_message("\n\n".join(filter(None, [finding.title, finding.body])), "")
     session = EditSession(worktree, request, draft)
     edit_id, result = commit_change(session, settings, ui, lambda changes: message, kind="review")
     return FixOutcome(finding, edit_id, result)

@@ -67,9 +67,9 @@ def changes_of(
     message = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
     warnings = []
     for line in _IGNORE.findall(message):
-        from repoagent.review.dismissals import ALL, ignored
+        from repoagent.review.dismissals import ALL, ignore_trailers
 
-        rules = [name.strip().lower() for rule, _ in ignored(line) for name in rule.split(",")]
+        rules = [name.strip().lower() for rule, _ in ignore_trailers(line) for name in rule.split(",")]
         wrong = [name for name in rules if name not in RULES and name != ALL]
         if not rules or wrong:
             reason = f"unknown rule {wrong[0]!r}" if wrong else "the trailer names no rule"

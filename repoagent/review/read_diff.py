@@ -17,7 +17,15 @@ from repoagent.git.files import empty_tree
 from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.git.worktree import WorkTree, current_branch
-from repoagent.review.change import Change, ChangedFile, Kind, Lines, Status, Texts, diff_sections
+from repoagent.review.change import (
+    Change,
+    ChangedFile,
+    ChangedLines,
+    ChangedTexts,
+    Kind,
+    Status,
+    diff_sections,
+)
 
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
 
@@ -246,7 +254,7 @@ def _parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
 
 
 @dataclass(eq=False)
-class GitTexts(Texts):
+class GitTexts(ChangedTexts):
     """The texts of `git diff ARGUMENTS -- PATHSPECS`, run in `cwd`. `files` are those that git lists, in its order.
     With `all_as_text`, attributes that mark a text as binary are ignored."""
 
@@ -256,7 +264,7 @@ class GitTexts(Texts):
     cwd: Path
     pathspecs: Sequence[str] = ()
     all_as_text: bool = False
-    _hunks: dict[str, tuple[Lines, ...]] | None = None
+    _hunks: dict[str, tuple[ChangedLines, ...]] | None = None
     _blobs: dict[str, bytes | None] = field(default_factory=dict)
     _size: int = 0  # of the blobs
 
@@ -268,7 +276,7 @@ class GitTexts(Texts):
             return None
         return self._blob(file.new_blob) if file.new_blob else super().new(file)
 
-    def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
+    def lines(self, file: ChangedFile) -> tuple[ChangedLines, ...]:
         if SUBMODULE in (file.old_mode, file.new_mode):
             return ()
         if self._hunks is None:
@@ -280,7 +288,7 @@ class GitTexts(Texts):
                 hunks = self._hunks[file.path] = self._read_one(file, "--text")
         return hunks
 
-    def _read_all(self) -> dict[str, tuple[Lines, ...]]:
+    def _read_all(self) -> dict[str, tuple[ChangedLines, ...]]:
         # git lists a file that becomes a link as deleted and added
         files = [file for file in self.files for _ in range(1 + (file.status == "type changed"))]
         try:
@@ -289,12 +297,12 @@ class GitTexts(Texts):
             sections = []
         if len(files) != len(sections):
             return {file.path: self._read_one(file) for file in self.files}
-        hunks: dict[str, tuple[Lines, ...]] = {}
+        hunks: dict[str, tuple[ChangedLines, ...]] = {}
         for file, section in zip(files, sections, strict=True):
             hunks[file.path] = hunks.get(file.path, ()) + section
         return hunks
 
-    def _read_one(self, file: ChangedFile, *options: str) -> tuple[Lines, ...]:
+    def _read_one(self, file: ChangedFile, *options: str) -> tuple[ChangedLines, ...]:
         paths = list(dict.fromkeys((file.old_path, file.path)))
         try:
             patch = self._diff(self.top, "--literal-pathspecs", paths, *options)

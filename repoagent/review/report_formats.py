@@ -10,7 +10,7 @@ from collections import Counter
 from urllib.parse import quote_from_bytes
 
 from repoagent import __version__, display_text
-from repoagent.display_text import cut, plural
+from repoagent.display_text import plural, truncate
 from repoagent.review.change import split_lines
 from repoagent.review.finding import (
     RULES,
@@ -69,12 +69,12 @@ def render_github(report: Report) -> str:
             properties = {"file": path if path == writable(path) else plain_line(path)}
             if lines_of_finding := region(finding):
                 properties |= {"line": str(lines_of_finding[0]), "endLine": str(lines_of_finding[1])}
-            properties["title"] = f"{finding.rule}: {cut(plain_line(finding.title), TITLE)}"
+            properties["title"] = f"{finding.rule}: {truncate(plain_line(finding.title), TITLE)}"
             parts = [plain(finding.body).strip() or plain_line(finding.title)]
             if commits := finding.evidence[:5]:
                 parts.append("\n".join(f"{each.commit[:10]} {plain_line(each.subject)}" for each in commits))
             parts.append(f"To dismiss this finding: repoagent review dismiss {finding.id}")
-            message = cut("\n\n".join(parts), MESSAGE).translate(_DATA)
+            message = truncate("\n\n".join(parts), MESSAGE).translate(_DATA)
             named = ",".join(f"{name}={value.translate(_PROPERTY)}" for name, value in properties.items())
             lines.append(f"::{_COMMANDS[finding.level]} {named}::{message}")
     for level in sorted(levels, reverse=True):
@@ -102,7 +102,7 @@ def render_gitlab(report: Report) -> str:
         begin, end = region(finding) or (1, 1)
         text = " ".join(filter(None, (plain_line(finding.title), plain_line(finding.body))))
         issue = {
-            "description": cut(text, DESCRIPTION),
+            "description": truncate(text, DESCRIPTION),
             "check_name": f"repoagent/{finding.rule}",
             "fingerprint": finding.id + suffix,
             "severity": _GITLAB_SEVERITY[finding.level],
@@ -200,7 +200,7 @@ def _result(finding: Finding, *, suppressed: bool) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.rule,
         "level": finding.level.word,
-        "message": {"text": cut(message, SARIF_MESSAGE)},
+        "message": {"text": truncate(message, SARIF_MESSAGE)},
         "locations": [{"physicalLocation": location}],
         "suppressions": [{"kind": "external", "justification": _JUSTIFICATION}] if suppressed else [],
         "properties": {"id": finding.id, "commits": [writable(commit.commit) for commit in finding.evidence]},
@@ -216,7 +216,7 @@ def plain(text: str) -> str:
         return text
     controls = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     return "".join(
-        display_text.visible(character)
+        display_text.visible_form(character)
         if character not in _VISIBLE and unicodedata.category(character) in controls
         else character
         for character in text.replace("\r\n", "\n")
@@ -264,7 +264,7 @@ def region(finding: Finding) -> tuple[int, int] | None:
     return None if old or start < 1 else (start, max(start, end))
 
 
-def render(report: Report, format: str) -> bytes:
+def render_report(report: Report, format: str) -> bytes:
     """The report as a document in UTF-8. `format` is one of FORMATS."""
     if format == "markdown":
         from repoagent.review import report_markdown as markdown

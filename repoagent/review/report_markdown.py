@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 
-from repoagent.display_text import cut, plural
+from repoagent.display_text import plural, truncate
 from repoagent.review import report_formats as formats
 from repoagent.review.finding import Finding, Level, Report
 from repoagent.review.report_formats import plain, plain_line
@@ -80,7 +80,7 @@ def render(report: Report) -> str:
     for path, group in groupby(by_file, key=lambda finding: finding.location.path):
         findings = list(group)
         state = " open" if any(finding.level is Level.ERROR for finding in findings) else ""
-        name = escape(cut(plain_line(path), 500)).replace("\n", " ")
+        name = escape(truncate(plain_line(path), 500)).replace("\n", " ")
         summary = f"<code>{name}</code>: {plural(len(findings), 'finding')}"
         opening, closing = f"\n<details{state}><summary>{summary}</summary>\n", "\n</details>\n"
         remaining_in_file = remaining - len((opening + closing).encode())
@@ -102,7 +102,7 @@ def render(report: Report) -> str:
 
 def _head(report: Report) -> Iterator[str]:
     files = plural(report.files, "file")
-    yield f"### Review of {as_text(cut(plain_line(report.title), 200)) or 'the change'}"
+    yield f"### Review of {as_text(truncate(plain_line(report.title), 200)) or 'the change'}"
     yield ""
     if not report.findings:
         no_model = "" if report.model else "; no model asked"
@@ -116,7 +116,7 @@ def _head(report: Report) -> Iterator[str]:
     yield "|---|---|---:|"
     rows = Counter((finding.level, finding.rule) for finding in report.findings)
     for (level, rule), number in sorted(rows.items(), key=lambda row: (-row[0][0], row[0][1]))[:40]:
-        yield f"| {level.word} | {as_code(cut(plain_line(rule), 60), table=True)} | {number:,} |"
+        yield f"| {level.word} | {as_code(truncate(plain_line(rule), 60), table=True)} | {number:,} |"
 
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:
@@ -126,13 +126,13 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
         lines = f"line {start}, " if start == end else f"lines {start}–{end}, "
     elif finding.location.old and finding.location.start:
         lines = f"removed line {finding.location.start}, "
-    title = as_text(cut(plain_line(finding.title), 500)) or "(no title)"
+    title = as_text(truncate(plain_line(finding.title), 500)) or "(no title)"
     yield ""
-    rule, name = as_code(cut(plain_line(finding.rule), 60)), as_code(finding.id)
+    rule, name = as_code(truncate(plain_line(finding.rule), 60)), as_code(finding.id)
     yield f"**{finding.level.word}**: {title} ({lines}{rule}, {name})"
     if body := plain(finding.body).strip():
         yield ""
-        yield as_text(cut(body, BODY))
+        yield as_text(truncate(body, BODY))
     code = formats.lines_of(report, finding.location) or formats.text_lines(finding.quote)
     if suggested := _suggestion(report, finding):
         yield ""
@@ -140,11 +140,11 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     elif code:
         rest = [f"… {plural(len(code) - CODE, 'more line')}"] if len(code) > CODE else []
         yield ""
-        yield fenced("\n".join([*(plain(cut(line, 300)) for line in code[:CODE]), *rest]))
+        yield fenced("\n".join([*(plain(truncate(line, 300)) for line in code[:CODE]), *rest]))
     if finding.evidence:
         yield ""
         for commit in finding.evidence[:COMMITS]:
-            subject = as_text(cut(plain_line(commit.subject), 120))
+            subject = as_text(truncate(plain_line(commit.subject), 120))
             yield f"- {as_code(plain_line(commit.commit)[:12])} {subject}"
         if len(finding.evidence) > COMMITS:
             yield f"- and {plural(len(finding.evidence) - COMMITS, 'more commit')}"
@@ -166,7 +166,7 @@ def _tail(report: Report) -> Iterator[str]:
     sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
     remaining = SENTENCES
     for index, sentence in enumerate(sentences):
-        line = f"- {as_text(cut(plain_line(sentence), 500))}"
+        line = f"- {as_text(truncate(plain_line(sentence), 500))}"
         remaining -= len(line.encode())
         if remaining < 0:
             yield f"- and {plural(len(sentences) - index, 'more note')}"
@@ -180,7 +180,7 @@ def _tail(report: Report) -> Iterator[str]:
     if report.dropped:
         parts.append(f"{report.dropped:,} dropped as unverifiable")
     if report.model:
-        parts.append(f"model {as_code(cut(plain_line(report.model), 100))}")
+        parts.append(f"model {as_code(truncate(plain_line(report.model), 100))}")
     if report.findings:
         parts.append("to dismiss a finding: <code>repoagent review dismiss ID</code>")
     if parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.finding import RULES, Finding, Outcome, Report, level_of
+from repoagent.review.finding import RULES, Finding, Report, ReviewOutcome, level_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def review(
     worktree, layout, settings = session.worktree, session.layout, session.settings
     static = static_findings(change, worktree, settings)
     history = find_missing_partners(change, worktree, settings)
-    answer = Outcome(cost=None)
+    answer = ReviewOutcome(cost=None)
     if ask and change.files:
         from repoagent.review.llm.review import model_findings
 

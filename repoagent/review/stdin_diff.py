@@ -13,9 +13,9 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.process import OFFLINE, git_output
 from repoagent.git.worktree import WorkTree, is_full_id
-from repoagent.patch.paths import unquote
+from repoagent.patch.paths import unquote_name
 from repoagent.review import change
-from repoagent.review.change import Change, ChangedFile, Lines, Status, Texts
+from repoagent.review.change import Change, ChangedFile, ChangedLines, ChangedTexts, Status
 from repoagent.review.read_diff import ChangeSelector, author_ident, read_blob
 
 _INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*")
@@ -33,7 +33,7 @@ class _FileSection:
     status: Status = "modified"
     blobs: tuple[str, str] = ("", "")
     modes: dict[str, str] = field(default_factory=dict)
-    lines: list[Lines] = field(default_factory=list)
+    lines: list[ChangedLines] = field(default_factory=list)
 
     def read_header(self, line: bytes) -> None:
         """Parse a line between `diff --git` and the first hunk."""
@@ -48,7 +48,7 @@ class _FileSection:
                 self.status = "added" if side == "new file" else "deleted"
         elif match := _MOVE.fullmatch(line.rstrip(b"\r\n")):
             self.status = "renamed" if match[1] == b"rename" else "copied"
-            setattr(self, "old" if match[2] == b"from" else "new", unquote(os.fsdecode(match[3])))
+            setattr(self, "old" if match[2] == b"from" else "new", unquote_name(os.fsdecode(match[3])))
 
     def matches(self, pathspecs: tuple[str, ...]) -> bool:
         """Whether the old or new path equals a pathspec, is below it, or matches it as a pattern. git itself cannot
@@ -61,11 +61,11 @@ class _FileSection:
 
 
 @dataclass(eq=False)
-class _DiffTexts(Texts):
+class _DiffTexts(ChangedTexts):
     """The hunks of a diff, and the texts that the repository in `top` has."""
 
     top: Path
-    hunks: Mapping[ChangedFile, tuple[Lines, ...]]
+    hunks: Mapping[ChangedFile, tuple[ChangedLines, ...]]
 
     def old(self, file: ChangedFile) -> bytes | None:
         return read_blob(self.top, file.old_blob) if file.old_blob else None
@@ -75,7 +75,7 @@ class _DiffTexts(Texts):
         text = read_blob(self.top, file.new_blob) if has_blob else None
         return super().new(file) if text is None else text
 
-    def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
+    def lines(self, file: ChangedFile) -> tuple[ChangedLines, ...]:
         return self.hunks[file]
 
 
@@ -93,7 +93,7 @@ def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSele
         result = git_output(worktree.top, *batch, stdin=stdin, env=OFFLINE, ok=(0, 128))
         ids = result.stdout.decode("utf-8", "replace").splitlines()
         blobs = {name: oid for name, oid in zip(names, ids, strict=False) if is_full_id(oid)}
-    files: dict[ChangedFile, tuple[Lines, ...]] = {}
+    files: dict[ChangedFile, tuple[ChangedLines, ...]] = {}
     for section in sections:
         old, new = (blobs.get(blob, "") for blob in section.blobs)
         path = section.old if section.status == "deleted" else section.new
@@ -159,5 +159,5 @@ def _blob_name(name: bytes) -> str:
 
 def _file_name(text: str) -> str:
     """A file name of a diff without quotes and without `a/` or `b/`."""
-    name = unquote(text)
+    name = unquote_name(text)
     return name[2:] if name[:2] in ("a/", "b/", "i/", "w/", "c/", "o/") else name

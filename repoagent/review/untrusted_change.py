@@ -160,7 +160,7 @@ def _in_config(
 
 def _in_files(change: Change, worktree: WorkTree) -> Iterator[_Relaxation]:
     """Patterns and attributes that hide files from a review, and edits of the files that run it."""
-    from repoagent.edit.guards.risky_changes import listed as why_sensitive
+    from repoagent.edit.guards.risky_changes import listed_reason as why_sensitive
 
     added, removed = _lines(texts_of(change, worktree, IGNORE))
     hides = [line for line in added if line[0] != "!"] + [line for line in removed if line[0] == "!"]
@@ -185,10 +185,10 @@ def _in_files(change: Change, worktree: WorkTree) -> Iterator[_Relaxation]:
 
 
 def _in_dismissals(change: Change, worktree: WorkTree) -> Iterator[_Relaxation]:
-    from repoagent.review.dismissals import COMMENT, ignored, parse_verdicts
+    from repoagent.review.dismissals import COMMENT, ignore_trailers, parse_verdicts
 
     itself = "the change dismisses findings about itself:"
-    for rules, path in dict.fromkeys(ignored(change.message)):
+    for rules, path in dict.fromkeys(ignore_trailers(change.message)):
         title = f"{itself} Review-Ignore: {' '.join((rules, path)).strip()}"
         yield path, 0, f"trailer {rules} {path}", title, "This review ignores the trailer."
     for file in change.files:

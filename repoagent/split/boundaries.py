@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from repoagent.dataclass import dataclass
 from repoagent.split.pack import Boundary, Candidate
-from repoagent.split.text_boundaries import fill
-from repoagent.syntax.languages import LANGUAGES, grammar, language_of
+from repoagent.split.text_boundaries import add_text_candidates
+from repoagent.syntax.languages import LANGUAGES, language_of, load_grammar
 from repoagent.syntax.parser import parse_bytes
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def element_role(text: bytes, start: int) -> int:
 @cache
 def child_roles(language: str) -> dict[int, int]:
     """The `child_role` of each node type of a grammar, by the type's number, which is faster to read than its name."""
-    kinds = grammar(language)
+    kinds = load_grammar(language)
     roles = {}
     for number in range(kinds.node_kind_count):
         role = child_role(kinds.node_kind_for_id(number) or "")
@@ -382,7 +382,7 @@ def walk(
                 tree_inside = parse_bytes(text[start:end], inner) if inner else None
                 if inner is None or tree_inside is None:
                     cost = frame.cost + IN_LEAF
-                    fill(text, (start, end), limit, candidates, cost, comment=role == COMMENT)
+                    add_text_candidates(text, (start, end), limit, candidates, cost, comment=role == COMMENT)
                 else:
                     walk(tree_inside, text, limit, candidates, (inner, start, frame.level + 1, depth + 1))
                 last = max(last, candidates[-1][0]) if candidates else last

@@ -21,8 +21,8 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import check_path
 from repoagent.split.pack import Boundary, Segment
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.json_files import NewerFormat, parse
-from repoagent.storage.locks import locked
+from repoagent.storage.json_files import NewerFormat, parse_document
+from repoagent.storage.locks import hold_lock
 from repoagent.syntax.symbol import Symbol
 
 VERSION = 1
@@ -53,7 +53,7 @@ class IndexedSource:
 
 
 @dataclass(frozen=True)
-class Index:
+class SplitIndex:
     """A split on disk. If a command was killed while it rewrote the folder, `pending` has the files still to be written
     or removed, each with the hash of the content to replace ("" for a new file)."""
 
@@ -140,10 +140,10 @@ def _types(class_: type[IndexedSource | Segment | Symbol]) -> dict[str, Any]:
     return {field.name: _JSON_TYPES.get(str(field.type), list) for field in fields(class_)}
 
 
-def parse_index(path: Path, data: bytes) -> Index:
+def parse_index(path: Path, data: bytes) -> SplitIndex:
     """The index in `data`, the content of `path`. Raises NewerFormat for a newer format, BrokenIndex for an invalid
     index."""
-    value = parse(data)
+    value = parse_document(data)
     if value is None:
         raise _broken(path, "it is not a JSON object with a version")
     if value["version"] > VERSION:
@@ -167,7 +167,7 @@ def parse_index(path: Path, data: bytes) -> Index:
         index["segments"] = _segments(index["segments"], index["source"].size)
         for name, replaced in index["pending"].items():
             _fields({"file": name, "based_on": replaced}, {"file": str, "based_on": str}, "pending")
-        return Index(path.parent, **index)
+        return SplitIndex(path.parent, **index)
     except _Invalid as error:
         raise _broken(path, str(error)) from error
 
@@ -222,11 +222,11 @@ def quoted_path(path: Path, cwd: Path) -> str:
 def lock_split(folder: Path) -> Iterator[None]:
     """Lock the split in `folder` against other commands. Raises Busy, which names the holder, if another command keeps
     it locked."""
-    with locked(folder / LOCK, timeout=10.0, label=f"the split in {folder}"):
+    with hold_lock(folder / LOCK, timeout=10.0, label=f"the split in {folder}"):
         yield
 
 
-def read_index(path: Path, *, missing_ok: bool = False) -> Index:
+def read_index(path: Path, *, missing_ok: bool = False) -> SplitIndex:
     """The validated index at `path`, a folder or the `index.json` in it. All segment files exist, unless `missing_ok`.
 
     Raises UsageError if there is none, NewerFormat for a later format, Refused if it is invalid or a file in it is
@@ -270,7 +270,7 @@ def index_path(path: Path) -> Path:
     return full / NAME if full.is_dir() or full.name != NAME else full
 
 
-def base_bytes(index: Index) -> bytes:
+def base_bytes(index: SplitIndex) -> bytes:
     """The text that was split. Raises Refused if it is missing or was changed."""
     for path in (index.folder / BASE, index.folder / STAGED / BASE):
         data = read_regular(path)
@@ -281,7 +281,7 @@ def base_bytes(index: Index) -> bytes:
     )
 
 
-def segment_base(index: Index, segment: Segment) -> bytes:
+def segment_base(index: SplitIndex, segment: Segment) -> bytes:
     """The text that the segment's file is based on: its part of the source, or of an earlier source (see `based_on`).
     Raises Refused if that text is missing or was changed."""
     if not segment.based_on:
@@ -293,7 +293,7 @@ def segment_base(index: Index, segment: Segment) -> bytes:
     return data
 
 
-def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[Segment, bytes]]:
+def edited_segments(index: SplitIndex, *, missing_ok: bool = False) -> list[tuple[Segment, bytes]]:
     """The segments whose files have unmerged edits, in order, each with the content of its file. Raises Refused for a
     missing file, unless `missing_ok` is set or a killed command was about to write the file."""
     edited = []

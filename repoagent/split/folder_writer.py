@@ -16,15 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from repoagent.errors import Refused, UsageError
-from repoagent.git.file_writer import exchange
-from repoagent.git.worktree import layout
+from repoagent.git.file_writer import exchange_files
+from repoagent.git.worktree import layout_of
 from repoagent.split.folder_index import (
     BASE,
     LOCK,
     NAME,
     STAGED,
     VERSION,
-    Index,
+    SplitIndex,
     base_bytes,
     digest,
     edited_segments,
@@ -35,14 +35,14 @@ from repoagent.split.source import SourceText, SplitOptions, default_folder, new
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder, resolve_above, system_failed
 from repoagent.storage.json_files import dumps
-from repoagent.storage.layout import ensure
+from repoagent.storage.layout import ensure_root
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SYNC_EACH = 32  # files; for more, one sync of everything is faster
 _LISTED = 5  # files in a message
 
 
-def create(text: SourceText, options: SplitOptions, folder: Path | None = None) -> Index:
+def create_split(text: SourceText, options: SplitOptions, folder: Path | None = None) -> SplitIndex:
     """Write the split of `text` into `folder`; None means the default folder. The folder must be new or empty, or
     contain an earlier split of the same file.
 
@@ -52,8 +52,8 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     if folder is None:
         folder = default_folder(text)
         if text.worktree is not None:  # git ignores .repoagent
-            ensure(layout(text.worktree))
-            with open_folder(layout(text.worktree).splits, create=True):
+            ensure_root(layout_of(text.worktree))
+            with open_folder(layout_of(text.worktree).splits, create=True):
                 pass
     folder = resolve_above(folder.parent) / folder.name
     real = Path(os.path.realpath(folder))
@@ -61,7 +61,7 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     if text.worktree is not None:  # in a bare repository, .repoagent is in the git directory
         git_dirs = (text.worktree.git_dir, text.worktree.common_dir)
         in_git = in_git or any(real.is_relative_to(path) for path in git_dirs)
-        in_git = in_git and not real.is_relative_to(layout(text.worktree).splits)
+        in_git = in_git and not real.is_relative_to(layout_of(text.worktree).splits)
     if in_git:
         raise UsageError(f"{folder} is in a git directory; use another folder with -o")
     _existing_split(folder, text)
@@ -72,7 +72,7 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     try:
         with lock_split(folder):
             old = _existing_split(folder, text)
-            put(index, text.data, finish(old) if old else None, {})
+            write_split(index, text.data, finish_update(old) if old else None, {})
     except BaseException:
         if new and not os.path.lexists(folder / NAME):
             with suppress(OSError):
@@ -82,8 +82,9 @@ def create(text: SourceText, options: SplitOptions, folder: Path | None = None) 
     return index
 
 
-def _existing_split(folder: Path, text: SourceText) -> Index | None:
-    """The earlier split of the same file in `folder`; None if it is empty or missing. Raises what `create` raises."""
+def _existing_split(folder: Path, text: SourceText) -> SplitIndex | None:
+    """The earlier split of the same file in `folder`; None if it is empty or missing. Raises what `create_split`
+    raises."""
     if not folder.parent.is_dir():
         raise UsageError(f"no such folder: {folder.parent}; create it, or use another one with -o")
     if os.path.lexists(folder) and not folder.is_dir():
@@ -109,8 +110,8 @@ def _existing_split(folder: Path, text: SourceText) -> Index | None:
     return old
 
 
-def put(
-    index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]
+def write_split(
+    index: SplitIndex, base: bytes, old: SplitIndex | None, edited: Mapping[str, bytes]
 ) -> tuple[list[str], list[str]]:
     """Write the split of `base` into its folder and replace `old`. Returns the files written and those removed. Call it
     inside `lock_split`.
@@ -143,7 +144,7 @@ def put(
         for name in (*bases, NAME):
             _move(folder, f"{STAGED}/{name}", name)
         os.fsync(folder)
-        finish(pending)
+        finish_update(pending)
         for segment in old.segments if old else ():
             if segment.based_on and segment.kept_base not in bases:
                 with suppress(FileNotFoundError):
@@ -151,7 +152,7 @@ def put(
     return list(written), list(removed)
 
 
-def finish(index: Index) -> Index:
+def finish_update(index: SplitIndex) -> SplitIndex:
     """Complete an update that a kill interrupted, and return the index without pending files. Raises Refused for a file
     that was saved since then, because the text that it is based on is unknown."""
     whole = replace(index, pending={})
@@ -185,7 +186,7 @@ def finish(index: Index) -> Index:
     return whole
 
 
-def _is_base(index: Index, path: Path) -> bool:
+def _is_base(index: SplitIndex, path: Path) -> bool:
     data = read_regular(path)
     return data is not None and digest(data) == index.source.sha256
 
@@ -230,7 +231,9 @@ def _replace_file(folder: int, name: str, replaced: str, *, new: bool) -> bool:
     known = {replaced, _hash(folder, staged)} if new else {replaced}
     if present is not None and present not in known:
         return False
-    if present is None or (new and not exchange(folder, staged, name)):  # not all file systems can exchange
+    if present is None or (
+        new and not exchange_files(folder, staged, name)
+    ):  # not all file systems can exchange
         if new:
             _move(folder, staged, name)
         return True
@@ -239,7 +242,7 @@ def _replace_file(folder: int, name: str, replaced: str, *, new: bool) -> bool:
     if _hash(folder, staged) in known:
         return True
     if new:
-        exchange(folder, staged, name)
+        exchange_files(folder, staged, name)
     else:
         _move(folder, staged, name)
     return False
@@ -258,5 +261,5 @@ def _hash(folder: int, name: str) -> str | None:
         return digest(file.read())
 
 
-def _dump(index: Index) -> bytes:
+def _dump(index: SplitIndex) -> bytes:
     return dumps({"version": VERSION, **index.to_dict()}, indent=1) + b"\n"

@@ -20,9 +20,9 @@ from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import Content, FileChange
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
-from repoagent.patch.render import canonical_diff, differing
+from repoagent.patch.render import canonical_diff, diff_ranges
 from repoagent.split import folder_index
-from repoagent.split.folder_index import Index, digest
+from repoagent.split.folder_index import SplitIndex, digest
 from repoagent.split.pack import Segment
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
 
@@ -46,7 +46,7 @@ class SegmentEdit:
         return self.segment.file
 
     def counts(self) -> tuple[int, int]:
-        ranges = differing(lines_of(self.before), lines_of(self.after))
+        ranges = diff_ranges(lines_of(self.before), lines_of(self.after))
         return sum(j2 - j1 for _, _, j1, j2 in ranges), sum(i2 - i1 for i1, i2, _, _ in ranges)
 
 
@@ -55,7 +55,7 @@ class SegmentEdits:
     """The edits in the folder of a split, in source order; the text that was split; and unrelated files in the
     folder."""
 
-    index: Index
+    index: SplitIndex
     base: bytes
     edits: tuple[SegmentEdit, ...]
     other_files: tuple[str, ...]
@@ -101,7 +101,7 @@ def lines_of(data: bytes) -> list[bytes]:
     return io.BytesIO(data).readlines()
 
 
-def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
+def read_segment_edits(index: SplitIndex, cwd: Path) -> SegmentEdits:
     """Read the edited segments of a split; paths in messages are relative to `cwd`. Raises NothingDone if no text was
     edited, and Refused for a segment that cannot be merged as saved."""
     folder = folder_index.display_path(index.folder, cwd)
@@ -233,9 +233,9 @@ def _conflicts(
     old = [line for _, before, _ in pieces for line in lines_of(before)]
     new = [line for _, _, after in pieces for line in lines_of(after)]
     ends = [*accumulate(len(lines_of(after)) for _, _, after in pieces)]
-    theirs = differing(old, lines_of(version))
+    theirs = diff_ranges(old, lines_of(version))
     places: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
-    for i1, i2, j1, j2 in differing(old, new):
+    for i1, i2, j1, j2 in diff_ranges(old, new):
         touching = [change for change in theirs if i1 <= change[1] and change[0] <= i2]
         if touching:
             number = min(bisect_right(ends, j1), len(ends) - 1)

@@ -58,7 +58,7 @@ _OVERSIZE: Final = 1e6
 _STEPS: Final = 64
 
 
-def pack(
+def pack_segments(
     candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
 ) -> list[Candidate]:
     """The candidates at which to cut the text from `first` to `last`. Takes linear time.
@@ -76,7 +76,7 @@ def pack(
             else (offset, cost, why)
             for offset, cost, why in candidates
         ]
-    chosen = prune(candidates, first, last, limit)
+    chosen = prune_candidates(candidates, first, last, limit)
     offsets = [first, *(candidate[0] for candidate in chosen), last]
     fill = []  # the cost of a segment by its size in steps of the limit: 1, and more if it is small
     for step in range(_STEPS + 1):
@@ -109,7 +109,7 @@ def pack(
     return cuts
 
 
-def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
+def prune_candidates(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
     """The candidates, except those that are close to a better one: at most a few dozen per segment."""
     near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
     chosen: list[Candidate] = []

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.render import differing
+from repoagent.patch.render import diff_ranges
 from repoagent.split import folder_index
-from repoagent.split.folder_index import Index, digest
-from repoagent.split.folder_writer import finish, put
+from repoagent.split.folder_index import SplitIndex, digest
+from repoagent.split.folder_writer import finish_update, write_split
 from repoagent.split.pack import Segment
 from repoagent.split.source import (
     PLAIN,
@@ -27,7 +27,7 @@ from repoagent.split.source import (
     new_index,
     suffix_of,
 )
-from repoagent.split.splitter import describe
+from repoagent.split.splitter import describe_segments
 from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
 from repoagent.syntax.parser import common_prefix, common_suffix
 
@@ -42,7 +42,7 @@ class RefreshResult:
     them; for those also in `to_merge`, the source has changed, too. The source already has the edits of the `merged`
     files."""
 
-    index: Index
+    index: SplitIndex
     written: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class RefreshResult:
     merged: tuple[str, ...] = ()
 
 
-def refresh(
+def refresh_split(
     path: Path,
     cwd: Path,
     *,
@@ -72,7 +72,7 @@ def refresh(
     if not folder_index.index_path(path).is_file():
         folder_index.read_index(path)  # raises the error
     with folder_index.lock_split(folder_index.index_path(path).parent):
-        index = finish(folder_index.read_index(path, missing_ok=True))
+        index = finish_update(folder_index.read_index(path, missing_ok=True))
         text = text or current_source(index, cwd)
         base = folder_index.base_bytes(index)
         if language is None and language_of(index.source.path, base) != index.language:
@@ -107,7 +107,7 @@ def refresh(
             if segment.file in edited and (based_on := digest(bases[segment.file])) != segment.sha256:
                 segments[number] = replace(segment, based_on=based_on)
         new = new_index(text, options, index.folder, segments)
-        written, removed = put(new, text.data, index, {file: bases[file] for file in edited})
+        written, removed = write_split(new, text.data, index, {file: bases[file] for file in edited})
     known = {segment.file for segment in index.segments}
     return RefreshResult(
         new,
@@ -121,7 +121,7 @@ def refresh(
 
 
 def _relocated(
-    index: Index, base: bytes, files: Mapping[str, bytes], text: SourceText, options: SplitOptions
+    index: SplitIndex, base: bytes, files: Mapping[str, bytes], text: SourceText, options: SplitOptions
 ) -> tuple[list[Segment], Collection[str]]:
     """The segments of the new text, and the edited files that it already contains. The other edited `files` each get a
     separate segment; files that are not edited keep the one that begins where theirs did."""
@@ -184,7 +184,7 @@ def _relocated(
     if any(len(name) - len(suffix) > _LONGEST_STEM for name in new_names):
         new_names = fill_names([name if name in regions else None for name in names], suffix)
     new_spans = [(start, end, reasons.get(start, "kept")) for start, end, _ in pieces]
-    segments = describe(data, new_spans, options.target, symbols())
+    segments = describe_segments(data, new_spans, options.target, symbols())
     return [replace(segment, file=file) for segment, file in zip(segments, new_names, strict=True)], merged
 
 
@@ -198,7 +198,7 @@ def _indent(text: bytes, start: int, end: int) -> int:
     return 0
 
 
-class Change(NamedTuple):
+class ByteChange(NamedTuple):
     """The bytes `old` to `old_end` of one text, replaced by the bytes `new` to `new_end` of another."""
 
     old: int
@@ -219,7 +219,7 @@ class OffsetMap:
         the range is the change's. Otherwise the range is empty unless text was inserted at `offset`."""
         number = bisect_left(self._ends, offset)
         if number == len(self.changes) or offset < self.changes[number].old:
-            before = self.changes[number - 1] if number else Change(0, 0, 0, 0)
+            before = self.changes[number - 1] if number else ByteChange(0, 0, 0, 0)
             moved = offset - before.old_end + before.new_end
             return moved, moved, False
         old, old_end, new, new_end = self.changes[number]
@@ -231,7 +231,7 @@ class OffsetMap:
         return new, new_end, True
 
 
-def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
+def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[ByteChange]:
     """The replacements that turn `old` into `new`, in order, with at least one equal line between any two of them.
 
     An insertion or deletion with several equivalent positions is placed with its edge at one of `cuts`, which are
@@ -248,7 +248,7 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     right = new[head : len(new) - tail].splitlines(keepends=True)
     old_at = [*accumulate(map(len, left), initial=head)]
     new_at = [*accumulate(map(len, right), initial=head)]
-    ranges = differing(left, right)
+    ranges = diff_ranges(left, right)
     cut_lines = {number for number, at in enumerate(old_at) if at in cuts}
     result = []
     for number, (a, b, c, d) in enumerate(ranges):
@@ -258,7 +258,7 @@ def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
             most = ranges[number + 1][0] - 1 if number + 1 < len(ranges) else len(left)
             text = right[c:d] if a == b else left[a:b]
             by = _slide(left, text, (a, b), (max(least, a - _FARTHEST), min(most, b + _FARTHEST)), cut_lines)
-        result.append(Change(old_at[a + by], old_at[b + by], new_at[c + by], new_at[d + by]))
+        result.append(ByteChange(old_at[a + by], old_at[b + by], new_at[c + by], new_at[d + by]))
     return result
 
 

@@ -18,12 +18,12 @@ from pathlib import Path, PurePosixPath
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.files import LARGEST, blob_hash, no_such_file, read_source
-from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree, relative
+from repoagent.git.worktree import NoWorkTree, WorkTree, layout_of, open_worktree, relative_path
 from repoagent.split import folder_index
-from repoagent.split.folder_index import Index, IndexedSource, digest
+from repoagent.split.folder_index import IndexedSource, SplitIndex, digest
 from repoagent.split.pack import TARGET_BYTES, Segment
-from repoagent.split.splitter import Span, cut, describe
-from repoagent.syntax.languages import grammar, language_of
+from repoagent.split.splitter import Span, cut_into_spans, describe_segments
+from repoagent.syntax.languages import language_of, load_grammar
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
 from repoagent.syntax.symbol import Symbol
 
@@ -58,14 +58,14 @@ def find_text(name: str, cwd: Path) -> SourceText:
     if worktree is None or not folder.is_relative_to(worktree.top):  # with GIT_DIR set, it may be another
         real = os.path.realpath(full)
         return SourceText(real, _read_anywhere(real))
-    path = relative(worktree, name, cwd)
+    path = relative_path(worktree, name, cwd)
     data = read_source(worktree, path).data
     if data is None:
         raise no_such_file(path, worktree.top)
     return SourceText(path, data, worktree)
 
 
-def current_source(index: Index, cwd: Path) -> SourceText:
+def current_source(index: SplitIndex, cwd: Path) -> SourceText:
     """The current text of the source of a split. Raises UsageError if the source is missing or was standard input."""
     path, shown = index.source.path, folder_index.display_path(index.folder, cwd)
     if not path:
@@ -83,7 +83,7 @@ def current_source(index: Index, cwd: Path) -> SourceText:
     return SourceText(path, data, worktree)
 
 
-def missing_source_message(index: Index, cwd: Path) -> str:
+def missing_source_message(index: SplitIndex, cwd: Path) -> str:
     at = folder_index.quoted_path(index.folder, cwd)
     return (
         f"{index.source.path} no longer exists; restore it (`git restore`), or if it was renamed, run "
@@ -91,11 +91,11 @@ def missing_source_message(index: Index, cwd: Path) -> str:
     )
 
 
-def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
+def worktree_of(index: SplitIndex, cwd: Path) -> WorkTree | None:
     """The work tree to which the source's path is relative: that of `cwd` if the split is in its `.repoagent`;
     otherwise the split's own (which may be a submodule), or that of `cwd` if the split is outside of all work trees."""
     current = find_worktree(cwd)
-    if current and index.folder.is_relative_to(layout(current).root):
+    if current and index.folder.is_relative_to(layout_of(current).root):
         return current
     return find_worktree(index.folder) or current
 
@@ -183,7 +183,7 @@ def check_options(options: SplitOptions) -> None:
             f"--target-bytes must be between {_LEAST_TARGET} and {_MOST_TARGET:,}, not {options.target}"
         )
     if options.language not in (None, PLAIN):
-        grammar(str(options.language))
+        load_grammar(str(options.language))
 
 
 def check_text(text: SourceText, options: SplitOptions) -> None:
@@ -200,9 +200,10 @@ def check_text(text: SourceText, options: SplitOptions) -> None:
 def cut_text(
     text: SourceText, options: SplitOptions, kept: Iterable[int] = ()
 ) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
-    """The cuts of a text as in `repoagent.split.splitter.cut`; those in `kept` are preferred if they are good."""
+    """The cuts of a text as in `repoagent.split.splitter.cut_into_spans`; those in `kept` are preferred if they are
+    good."""
     plain = options.language == PLAIN
-    return cut(
+    return cut_into_spans(
         "" if plain else text.path,
         text.data,
         target=options.target,
@@ -214,15 +215,15 @@ def cut_text(
 
 def new_index(
     text: SourceText, options: SplitOptions, folder: Path, segments: Sequence[Segment] | None = None
-) -> Index:
+) -> SplitIndex:
     """The index of a split of `text` into `folder`. Without `segments`, `text` is cut into new ones."""
     if segments is None:
         spans, symbols = cut_text(text, options)
         names = fill_names([None] * len(spans), suffix_of(text.path))
-        parts = describe(text.data, spans, options.target, symbols())
+        parts = describe_segments(text.data, spans, options.target, symbols())
         segments = [replace(part, file=name) for part, name in zip(parts, names, strict=True)]
     language = options.language_of(text)
-    return Index(folder, source_of(text), language, options.target, options.natural, tuple(segments))
+    return SplitIndex(folder, source_of(text), language, options.target, options.natural, tuple(segments))
 
 
 def suffix_of(path: str) -> str:
@@ -266,7 +267,7 @@ def default_folder(text: SourceText) -> Path:
             f"{text.path} is not in a repository" if text.path else "standard input has no default folder"
         )
         raise UsageError(f"{problem}; use -o to name the folder for the segments")
-    splits = layout(text.worktree).splits
+    splits = layout_of(text.worktree).splits
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", text.path).strip("-.")[:80]
     try:
         used = slug != text.path.replace("/", "-") or (

@@ -13,8 +13,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from repoagent.split import boundaries
-from repoagent.split.pack import FAIR, TARGET_BYTES, Boundary, Candidate, Segment, pack, prune
-from repoagent.split.text_boundaries import fill
+from repoagent.split.pack import (
+    FAIR,
+    TARGET_BYTES,
+    Boundary,
+    Candidate,
+    Segment,
+    pack_segments,
+    prune_candidates,
+)
+from repoagent.split.text_boundaries import add_text_candidates
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.parser import UTF8_MARK, parse_bytes
 
@@ -36,7 +44,7 @@ _MOST = 0.7  # a node with this share of the file contains its units: the only c
 _DEEPEST = 40
 
 
-def cut(
+def cut_into_spans(
     path: str,
     data: bytes,
     *,
@@ -46,7 +54,7 @@ def cut(
     kept: Sequence[int] = (),
 ) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
     """The spans of the segments of `data`, in order, and a function that returns the symbols of the file, which takes
-    longer. `describe` takes both. A span has at most `target` bytes unless it cannot be cut.
+    longer. `describe_segments` takes both. A span has at most `target` bytes unless it cannot be cut.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
     section, a key) its own segment. `kept` has the offsets of an earlier split's cuts, relocated to this text. Raises
@@ -92,7 +100,7 @@ def cut(
     if natural:
         cuts = _packed_apart(candidates, [0, *starts, len(text)], target, earlier)
     else:
-        cuts = pack(candidates, 0, len(text), target, earlier)
+        cuts = pack_segments(candidates, 0, len(text), target, earlier)
     edges = [0, *(offset for offset, _, _ in cuts), len(text)]
     reasons: list[Boundary] = ["start", *("kept" if offset in earlier else why for offset, _, why in cuts)]
 
@@ -107,7 +115,7 @@ def cut(
     return [(*edge, why) for edge, why in zip(pairwise(edges), reasons, strict=True)], symbols
 
 
-def describe(
+def describe_segments(
     data: bytes, spans: Iterable[Span], target: int, symbols: Sequence[Symbol]
 ) -> tuple[Segment, ...]:
     """The segments for `spans`, which together make up `data`, without names; some may be empty."""
@@ -191,10 +199,10 @@ def _line_candidates(text: bytes, limit: int) -> list[Candidate]:
         if end < len(text):
             end = text.rfind(b"\n", start, end) + 1 or text.find(b"\n", end) + 1 or len(text)
         in_slice: list[Candidate] = []
-        fill(text, (start, end), limit, in_slice)
+        add_text_candidates(text, (start, end), limit, in_slice)
         if start:
             in_slice.insert(0, (start, _POOR, "line"))
-        candidates.extend(in_slice if len(text) <= _SLICE else prune(in_slice, start, end, limit))
+        candidates.extend(in_slice if len(text) <= _SLICE else prune_candidates(in_slice, start, end, limit))
         start = end
     return candidates
 
@@ -209,7 +217,7 @@ def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candid
             closed.extend(candidates[done:number])
             done = number
             more: list[Candidate] = []
-            fill(text, (start, end), limit, more, _POOR)
+            add_text_candidates(text, (start, end), limit, more, _POOR)
             closed.extend(candidate for candidate in more if start < candidate[0] < end)
     return [*closed, *candidates[done:]]
 
@@ -229,5 +237,5 @@ def _packed_apart(
         begin = number
         while number < len(candidates) and candidates[number][0] < last:
             number += 1
-        cuts.extend(pack(candidates[begin:number], first, last, limit, earlier))
+        cuts.extend(pack_segments(candidates[begin:number], first, last, limit, earlier))
     return cuts

@@ -54,7 +54,7 @@ class _Line:
     inside: int = 0  # how many outer blocks fit into a segment, at most 2
 
 
-def fill(
+def add_text_candidates(
     text: bytes,
     span: tuple[int, int],
     limit: int,

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.storage.folders import open_folder, regular, system_failed
+from repoagent.storage.folders import open_folder, require_regular, system_failed
 from repoagent.storage.locks import open_locked
 
 _APPEND_TIMEOUT = 10.0
@@ -71,7 +71,7 @@ def is_temporary(name: str) -> bool:
     return name.startswith(_TEMPORARY)
 
 
-def sweep(path: Path) -> None:
+def remove_temporary_files(path: Path) -> None:
     """Remove the temporary files that killed writers left in the folder `path`."""
     try:
         with open_folder(path) as parent:
@@ -144,7 +144,7 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
             raise Refused(f"{path} is not a regular file: remove it or move it away") from error
         raise system_failed("read", path, error) from error
     try:
-        regular(descriptor, path)
+        require_regular(descriptor, path)
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read() if most is None else file.read(most + 1)
     finally:
@@ -154,7 +154,7 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     return data
 
 
-def move(path: Path, to: Path) -> bool:
+def move_durably(path: Path, to: Path) -> bool:
     """Rename a file or folder and sync both parents; return False if it does not exist. Raises Refused if a system call
     fails."""
     try:

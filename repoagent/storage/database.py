@@ -21,15 +21,15 @@ _SIDECARS = ("-wal", "-shm", "-journal")
 _OUTSIDE = ("database is locked", "attempt to write", "disk I/O", "database or disk", "unable to open")
 
 
-class Damaged(Exception):
+class DatabaseDamaged(Exception):
     """The file is broken or was created by another program."""
 
 
-class Unusable(Refused):
+class DatabaseUnusable(Refused):
     """The file cannot be used now: it is locked or read-only, or was written by a newer repoagent."""
 
 
-class Schema(NamedTuple):
+class DatabaseSchema(NamedTuple):
     """The schema of a database: the application id and the version in the file's header, and the SQL statements that
     create the tables."""
 
@@ -45,8 +45,8 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether the file has these tables; False if it is empty. Raises Unusable for a newer version of the schema,
-        and Damaged for any other file."""
+        """Whether the file has these tables; False if it is empty. Raises DatabaseUnusable for a newer version of the
+        schema, and DatabaseDamaged for any other file."""
         objects = "SELECT count(*) FROM sqlite_schema"
         programs = f"{objects} WHERE type IN ('trigger', 'view')"  # we create none, and others' need not end
         application, version, tables, foreign = (
@@ -56,26 +56,26 @@ class Schema(NamedTuple):
         if not (application or version or tables):
             return False
         if application == self.application and version > self.version:
-            raise Unusable(
+            raise DatabaseUnusable(
                 f"{path} has format version {version}, newer than the supported {self.version}; "
                 "update repoagent or delete the file"
             )
         if application != self.application:
-            raise Damaged("wrong application id")
+            raise DatabaseDamaged("wrong application id")
         if version < self.version:
-            raise Damaged(f"old format version {version}")
+            raise DatabaseDamaged(f"old format version {version}")
         if foreign:
-            raise Damaged("it has triggers or views")
+            raise DatabaseDamaged("it has triggers or views")
         return True
 
 
 def explained(path: Path, error: sqlite3.Error) -> Exception:
-    """Convert a SQLite error to Damaged or Unusable, or to UsageError if SQLite lacks a module."""
+    """Convert a SQLite error to DatabaseDamaged or DatabaseUnusable, or to UsageError if SQLite lacks a module."""
     if str(error).startswith("no such module"):
         return UsageError("this Python's SQLite lacks full-text search (FTS5); use another Python")
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
-        return Unusable(f"cannot use {path} ({error}); check its permissions and the free disk space")
-    return Damaged(str(error))
+        return DatabaseUnusable(f"cannot use {path} ({error}); check its permissions and the free disk space")
+    return DatabaseDamaged(str(error))
 
 
 @contextmanager
@@ -87,8 +87,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise explained(path, error) from error
 
 
-def open_database(path: Path, schema: Schema, warn: Warn, *, wal: bool = False) -> sqlite3.Connection:
-    """Open the file, and create it if it is missing. Raises Damaged and Unusable."""
+def open_database(path: Path, schema: DatabaseSchema, warn: Warn, *, wal: bool = False) -> sqlite3.Connection:
+    """Open the file, and create it if it is missing. Raises DatabaseDamaged and DatabaseUnusable."""
     _create_private(path, warn)
     with _connected(path, "rwc") as connection:
         connection.execute("BEGIN")  # read from one snapshot: another process may be creating the file
@@ -103,14 +103,14 @@ def open_database(path: Path, schema: Schema, warn: Warn, *, wal: bool = False) 
     return connection
 
 
-def open_to_read(path: Path, schema: Schema) -> sqlite3.Connection | None:
-    """Open the file for reading; None if it is missing or must be created again. Raises Unusable."""
-    with suppress(FileNotFoundError, Damaged):
+def open_to_read(path: Path, schema: DatabaseSchema) -> sqlite3.Connection | None:
+    """Open the file for reading; None if it is missing or must be created again. Raises DatabaseUnusable."""
+    with suppress(FileNotFoundError, DatabaseDamaged):
         if not _in_the_way(path) and path.exists():
             with _connected(path, "ro") as connection:
                 if schema.is_in(connection, path):
                     return connection
-                raise Damaged("empty")
+                raise DatabaseDamaged("empty")
     return None
 
 
@@ -144,7 +144,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _in_the_way(path: Path) -> list[Path]:
-    """The file, and those of SQLite next to it, that are not regular. Raises FileNotFoundError, Unusable."""
+    """The file, and those of SQLite next to it, that are not regular. Raises FileNotFoundError, DatabaseUnusable."""
     files = []
     try:
         with open_folder(path.parent):
@@ -153,7 +153,7 @@ def _in_the_way(path: Path) -> list[Path]:
                     if not stat.S_ISREG(os.lstat(file).st_mode):
                         files.append(file)
     except Refused as error:
-        raise Unusable(str(error)) from error
+        raise DatabaseUnusable(str(error)) from error
     return files
 
 
@@ -170,7 +170,7 @@ def _create_private(path: Path, warn: Warn) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise Unusable(f"cannot create {path} ({error.strerror})") from error
+        raise DatabaseUnusable(f"cannot create {path} ({error.strerror})") from error
 
 
 def set_damaged_aside(path: Path, error: Exception, warn: Warn) -> None:

@@ -79,7 +79,7 @@ def _split(path: Path) -> tuple[Path, tuple[str, ...]]:
     return Path(*parts[:cut]), parts[cut:]
 
 
-def regular(descriptor: int, path: Path) -> os.stat_result:
+def require_regular(descriptor: int, path: Path) -> os.stat_result:
     """The stat result of an open file. Raises Refused if it is not a regular file."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

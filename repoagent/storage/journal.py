@@ -18,7 +18,7 @@ from typing import Any
 
 from repoagent.errors import Busy, Refused
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, sweep, write_whole
+from repoagent.storage.atomic import read_regular, remove_temporary_files, write_whole
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.locks import flock_until
 
@@ -106,9 +106,9 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 
 @contextmanager
-def scratch(root: Path, name: str) -> Iterator[Path]:
-    """Yield a private folder in `root`, which is removed after the block or, after a crash, by `abandoned`. Raises
-    Refused if it cannot be created."""
+def scratch_folder(root: Path, name: str) -> Iterator[Path]:
+    """Yield a private folder in `root`, which is removed after the block or, after a crash, by `abandoned_journals`.
+    Raises Refused if it cannot be created."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder
@@ -140,7 +140,7 @@ def _discard(folder: Path, descriptor: int) -> None:
     os.close(descriptor)
 
 
-def abandoned(root: Path) -> Iterator[Journal]:
+def abandoned_journals(root: Path) -> Iterator[Journal]:
     """The journals in `root` whose owner has ended, each locked for the caller, who must close it."""
     try:
         folders = sorted(path for path in root.iterdir() if path.is_dir())
@@ -152,7 +152,7 @@ def abandoned(root: Path) -> Iterator[Journal]:
             continue
         descriptor = _take(folder / _OWNER)
         if descriptor is not None:
-            sweep(folder)
+            remove_temporary_files(folder)
             yield Journal(folder, descriptor)
 
 

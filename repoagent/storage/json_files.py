@@ -20,8 +20,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from repoagent.errors import Refused
 from repoagent.storage.atomic import append_line, read_regular, set_aside_broken, write_whole
 from repoagent.storage.folders import open_folder
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock
 
 T = TypeVar("T")
 _hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)  # it takes 0.1 ms
@@ -31,7 +31,7 @@ class NewerFormat(Refused):
     """A file was written by a newer repoagent."""
 
 
-def now() -> str:
+def timestamp() -> str:
     """The current time as ISO 8601 with time zone, for records."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
@@ -58,7 +58,7 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
     data = read_regular(path)
     if data is None:
         return None
-    value = parse(data)
+    value = parse_document(data)
     if value is None:
         set_aside_broken(path, "is damaged or was not written by repoagent", warn)
         return None
@@ -70,7 +70,7 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
     return value
 
 
-def parse(data: bytes) -> dict[str, Any] | None:
+def parse_document(data: bytes) -> dict[str, Any] | None:
     """The JSON object in `data`; None if it has no positive integer as `version`."""
     value = record_of(data) or {}
     version = value.get("version")
@@ -153,10 +153,10 @@ def record(layout: Layout, *events: Mapping[str, object]) -> None:
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]
     if not lines:
         return
-    ensure(layout)
+    ensure_root(layout)
     path = layout.audit
     if _is_full(path):
-        with locked(layout.locks / "audit", label="the audit"):
+        with hold_lock(layout.locks / "audit", label="the audit"):
             if _is_full(path):
                 older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
                 number = max((int(text) for text in older if text.isdecimal()), default=0) + 1

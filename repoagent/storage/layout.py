@@ -67,7 +67,7 @@ def has_leftovers(layout: Layout) -> bool:
         return False
 
 
-def ensure(layout: Layout) -> None:
+def ensure_root(layout: Layout) -> None:
     """Create the root folder with a `.gitignore` that ignores its content. An existing `.gitignore` is not changed.
     Raises Refused if either has the wrong type or cannot be created."""
     path = layout.root / ".gitignore"

@@ -17,13 +17,13 @@ from datetime import datetime
 from pathlib import Path
 
 from repoagent.errors import Busy
-from repoagent.storage.folders import open_folder, regular, system_failed
+from repoagent.storage.folders import open_folder, require_regular, system_failed
 
 _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
 
 
 @contextmanager
-def locked(path: Path, *, timeout: float = 10.0, label: str) -> Iterator[None]:
+def hold_lock(path: Path, *, timeout: float = 10.0, label: str) -> Iterator[None]:
     """Hold the lock file `path` during the block; `label` names the locked object in messages ("the memory").
 
     Raises Busy, naming the holder, if the lock is not free within `timeout` seconds; Refused if `path` is a link, or
@@ -60,7 +60,7 @@ def open_locked(path: Path, timeout: float, busy: Callable[[bytes], str], flags:
     of `open`.
 
     Raises Busy if the lock is not free within `timeout` seconds; `busy` makes the message from the beginning of the
-    file, which may name the holder. Raises Refused as `locked` does.
+    file, which may name the holder. Raises Refused as `hold_lock` does.
     """
     deadline = time.monotonic() + timeout
     flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -72,7 +72,7 @@ def open_locked(path: Path, timeout: float, busy: Callable[[bytes], str], flags:
                 raise system_failed("open", path, error) from error
             succeeded = False
             try:
-                status = regular(descriptor, path)
+                status = require_regular(descriptor, path)
                 if not flock_until(descriptor, deadline, path):
                     raise Busy(busy(os.pread(descriptor, 1000, 0)))
                 with suppress(FileNotFoundError):  # it may have been moved away during the wait

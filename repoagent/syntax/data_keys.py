@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.syntax.symbol import Symbol, clean, line_range, nested, symbols_by_level
+from repoagent.syntax.symbol import Symbol, line_range, nested_symbol, printable_line, symbols_by_level
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -71,7 +71,7 @@ def _best_title(titles: dict[bytes, bytes]) -> str:
         else:
             value = value.split(b" #", 1)[0].rstrip()
         if value:
-            return clean(value, 80)
+            return printable_line(value, 80)
     return ""
 
 
@@ -80,9 +80,9 @@ def _document_title(text: bytes, number: int) -> str:
     kind, meta = _KIND.search(text), _META.search(text)
     name = _META_NAME.search(meta[1]) if meta else None
     if kind and name:
-        return f"{clean(kind[1], 60)}/{clean(name[1], 80)}"
+        return f"{printable_line(kind[1], 60)}/{printable_line(name[1], 80)}"
     top = _TOP_NAME.search(text)
-    return clean(top[1], 80) if top else f"[{number}]"
+    return printable_line(top[1], 80) if top else f"[{number}]"
 
 
 # A start tag: its name, and the attributes.
@@ -100,9 +100,9 @@ def _element(text: bytes, end: int, tag: re.Match[bytes], *, inner: bool) -> tup
     begin = tag.start()
     title = _ID.search(tag[2]) or (_NAME_CHILD.match(text, tag.end(), end) if inner else None)
     value = (title[2] or title[1] or b"") if title else b""
-    name = clean(tag[1], 80) + (f"#{clean(value, 60)}" if value.strip() else "")
+    name = printable_line(tag[1], 80) + (f"#{printable_line(value, 60)}" if value.strip() else "")
     short = end - begin <= _WIDTH and text.find(b"\n", begin, end) < 0
-    return name, clean(text[begin : end if short else tag.end()][:1000])
+    return name, printable_line(text[begin : end if short else tag.end()][:1000])
 
 
 _COMMENTS = frozenset({"comment", "Comment"})
@@ -147,7 +147,7 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
 
     def add(item: _Item, kind: str, name: str, head: str) -> Symbol:
         symbols.append(
-            nested(item.parent, name, kind, line_range(item.node, item.comments, text), head or name)
+            nested_symbol(item.parent, name, kind, line_range(item.node, item.comments, text), head or name)
         )
         return symbols[-1]
 
@@ -161,7 +161,7 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
             if not key or (value is None and level >= _LEVELS):
                 continue  # skip plain values in deep levels
             head = _key_head(text, start, end, key, has_content=value is not None)
-            symbol = add(item, "key", clean(_unquoted(key), 80), head)
+            symbol = add(item, "key", printable_line(_unquoted(key), 80), head)
             if value is not None and opens:
                 comments = tuple(c for c in node.named_children if c.type in _COMMENTS)
                 pending.append(_Item(value, level + 1, comments, symbol))
@@ -218,17 +218,19 @@ def _key_head(text: bytes, start: int, end: int, key: bytes, *, has_content: boo
     newline = text.find(b"\n", start, start + 400)
     stop = min(end, start + 400 if newline < 0 else newline)
     if has_content and stop - start > _LONG_HEAD:
-        return clean(key) + ":"
-    return clean(text[start:stop]).rstrip("{;,[ ")
+        return printable_line(key) + ":"
+    return printable_line(text[start:stop]).rstrip("{;,[ ")
 
 
 def _entry_head(text: bytes, start: int, end: int, name: str, titled: bool) -> str:
     """The first line of a YAML entry; in JSON its name, with its first key if the name is a position."""
     if text[start : start + 1] == b"{":
         pair = None if titled else _JSON_PAIR.match(text, start + 1, min(end, start + _REACH))
-        return f"{name} {clean(pair[1], 80)}" if pair else name
+        return f"{name} {printable_line(pair[1], 80)}" if pair else name
     newline = text.find(b"\n", start, start + _REACH)
-    return clean(text[start : min(end, start + _REACH if newline < 0 else newline)], 120).rstrip("{[, ")
+    return printable_line(text[start : min(end, start + _REACH if newline < 0 else newline)], 120).rstrip(
+        "{[, "
+    )
 
 
 def _unquoted(text: bytes) -> bytes:
@@ -273,8 +275,8 @@ def _yaml_lines(text: bytes) -> tuple[Symbol, ...]:
         literal = -1
         if match := _KEY.match(line):
             literal = column if _LITERAL.search(line, match.end()) else -1
-            name = clean(_unquoted(match[1]), 80)
-            items.append((row, column, name, clean(line, 120).rstrip("{[, ") or name))
+            name = printable_line(_unquoted(match[1]), 80)
+            items.append((row, column, name, printable_line(line, 120).rstrip("{[, ") or name))
     symbols = symbols_by_level(items, len(lines) - (not lines[-1]), "key")
     levels = _LEVELS if len(symbols) < _MOST else 1
     return tuple(symbol for symbol in symbols if symbol.depth < levels)

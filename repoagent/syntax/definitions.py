@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from repoagent.syntax.parser import flaws, parse_bytes, parse_within
+from repoagent.syntax.parser import find_flaws, parse_bytes, parse_within
 from repoagent.syntax.rules import RULES, Rules, tail_rules
-from repoagent.syntax.symbol import Symbol, clean, line_range
+from repoagent.syntax.symbol import Symbol, line_range, printable_line
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -53,7 +53,7 @@ def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_s
     if plain_tree is None:
         return tree
     new, old = (
-        sum(1 for _ in islice(flaws(candidate, text), _MOST_FLAWS)) for candidate in (plain_tree, tree)
+        sum(1 for _ in islice(find_flaws(candidate, text), _MOST_FLAWS)) for candidate in (plain_tree, tree)
     )
     return plain_tree if new < old else tree
 
@@ -192,14 +192,14 @@ def _name_parts(
         head = text[node.start_byte : node.end_byte].split(b"{", 1)[0]
         if language == "make" and head.startswith(b".PHONY"):
             return ()
-        return (clean(head.split(b"\n", 1)[0], 80),)
+        return (printable_line(head.split(b"\n", 1)[0], 80),)
     if language in ("c", "cpp"):
         return _declarator_parts(text, node, name)
-    written = clean(text[name.start_byte : name.end_byte], 80)
+    written = printable_line(text[name.start_byte : name.end_byte], 80)
     if name.type == "string":
         return (written.strip("\"'") or written,)
     if scope is not None:
-        return (_type_name(clean(text[scope.start_byte : scope.end_byte])), written)
+        return (_type_name(printable_line(text[scope.start_byte : scope.end_byte])), written)
     if node.type == "assignment_expression":
         parts = written.replace(".prototype.", ".").replace(" ", "").split(".")
         if parts[0] in ("module", "exports", "this"):
@@ -216,7 +216,7 @@ def _type_name(text: str) -> str:
     """The name in a type: Server for `*Server[T]` and `crate::Server<T>`."""
     while (shorter := _GENERIC.sub("", text)) != text:
         text = shorter
-    return text.rsplit("::", 1)[-1].rsplit(" ", 1)[-1].strip("*&() ") or clean(text.encode())
+    return text.rsplit("::", 1)[-1].rsplit(" ", 1)[-1].strip("*&() ") or printable_line(text.encode())
 
 
 def _declarator_parts(text: bytes, node: Node, name: Node) -> tuple[str, ...]:
@@ -233,18 +233,18 @@ def _declarator_parts(text: bytes, node: Node, name: Node) -> tuple[str, ...]:
             break
         name = inner
     if name.type == "operator_cast":
-        return (clean(text[name.start_byte : name.end_byte].split(b"(", 1)[0], 80),)
+        return (printable_line(text[name.start_byte : name.end_byte].split(b"(", 1)[0], 80),)
     parts: list[str] = []
     while name.type == "qualified_identifier":
         scope, last = name.child_by_field_name("scope"), name.child_by_field_name("name")
         if scope is not None:
-            parts.append(_type_name(clean(text[scope.start_byte : scope.end_byte], 80)))
+            parts.append(_type_name(printable_line(text[scope.start_byte : scope.end_byte], 80)))
         if last is None:
             break
         name = last
     if name.type == "template_function":
         name = name.child_by_field_name("name") or name
-    written = clean(text[name.start_byte : name.end_byte], 80)
+    written = printable_line(text[name.start_byte : name.end_byte], 80)
     return tuple(written.split("::")) if name.type == "nested_namespace_specifier" else (*parts, written)
 
 
@@ -326,7 +326,7 @@ def _signature(outer: Node, node: Node, body: Node | None, text: bytes) -> str:
         ):
             # `type T<`, a line for each parameter, `> = …`
             head = _LEADS.sub(rb"\1", _TRAILS.sub(rb"\1", text[start : value.start_byte][:400]))
-        return clean(head).rstrip("{;,").rstrip()
+        return printable_line(head).rstrip("{;,").rstrip()
     stop = body.start_byte
     head = text[start : max(start, stop)][:1000]
     if _COMMENT.search(head):  # remove a comment between head and body
@@ -334,4 +334,4 @@ def _signature(outer: Node, node: Node, body: Node | None, text: bytes) -> str:
         head = text[start : max(start, *ends, start)][:1000]
     if b"\n" in head:  # `f(`, a line for each parameter, `)`
         head = _LEADS.sub(rb"\1", _TRAILS.sub(rb"\1", head))
-    return clean(head).removesuffix("=>").rstrip(" :{")
+    return printable_line(head).removesuffix("=>").rstrip(" :{")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from repoagent.syntax.languages import is_binary
 from repoagent.syntax.parser import source_text
-from repoagent.syntax.symbol import Symbol, clean, line_range, nested, symbols_by_level
+from repoagent.syntax.symbol import Symbol, line_range, nested_symbol, printable_line, symbols_by_level
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -35,7 +35,9 @@ def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
                 level = next((int(match[1]) for match in levels if match), 1)
                 content = child.child_by_field_name("heading_content")
                 written = text[content.start_byte : content.end_byte] if content is not None else b""
-                headings.append((child.start_point.row, level, clean(written, 120).rstrip("# ") or "(empty)"))
+                headings.append(
+                    (child.start_point.row, level, printable_line(written, 120).rstrip("# ") or "(empty)")
+                )
     return _heading_symbols(sorted(headings), text.count(b"\n") + (not text.endswith(b"\n")))
 
 
@@ -74,7 +76,7 @@ def text_symbols(path: str, data: bytes) -> tuple[Symbol, ...]:
             if match := _FENCE.match(line):
                 fence = b"" if fence == match[1] else fence or match[1]
             elif not fence and (match := _EQUALS.match(line)):
-                headings.append((row, len(match[1]), clean(match[2], 120)))
+                headings.append((row, len(match[1]), printable_line(match[2], 120)))
     else:
         headings = _underlined(lines)
     return _heading_symbols(headings, len(lines) - (not lines[-1]))
@@ -93,7 +95,7 @@ def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
         overlined = bool(above) and above == line.rstrip()
         if not overlined and (above or title[:1].isspace()):
             continue
-        words = clean(title, 120)
+        words = printable_line(title, 120)
         if _UNDERLINE.match(title) or len(line.rstrip()) < len(words) - _SHORTER:
             continue
         level = levels.setdefault((line[:1], overlined), len(levels) + 1)
@@ -128,9 +130,9 @@ def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
             if not head or (kind == "selector" and brace < 0):
                 continue
             mixin = _MIXIN.match(head)
-            name = clean(mixin[1] if mixin else head, _RULE_NAME)
-            signature = name if kind == "selector" else clean(head)
-            parent = nested(parent, name, kind, line_range(node, comments, text), signature)
+            name = printable_line(mixin[1] if mixin else head, _RULE_NAME)
+            signature = name if kind == "selector" else printable_line(head)
+            parent = nested_symbol(parent, name, kind, line_range(node, comments, text), signature)
             symbols.append(parent)
             brace = _brace(text, brace + 1, end) if brace >= 0 else -1
         if (brace < 0 and node is not root) or node.type in _CLOSED:
@@ -216,13 +218,13 @@ def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
             stop -= 1
         lines = row + 1, max(row, bisect_right(breaks, stop - 1)) + 1
         tag_end = text.find(b">", start, start + _START_TAG) + 1
-        signature = clean(text[start:tag_end])
+        signature = printable_line(text[start:tag_end])
         if level:
             id_ = _ID.search(text, start, tag_end)
-            shown = f' id="{clean(id_[1].strip(_QUOTES), 60)}"' if id_ else ""
+            shown = f' id="{printable_line(id_[1].strip(_QUOTES), 60)}"' if id_ else ""
             signature = f"<h{level}{shown}> {name}"
         kind = "heading" if level else "element"
-        symbols.append(nested(open_[-1][1] if open_ else None, name, kind, lines, signature))
+        symbols.append(nested_symbol(open_[-1][1] if open_ else None, name, kind, lines, signature))
         open_.append((end, symbols[-1]))
     return tuple(symbols)
 
@@ -235,10 +237,10 @@ def _part(node: tree_sitter.Node, text: bytes) -> _Part | None:
         return None
     if tag in _HEADINGS:
         written = _TAG.sub(b"", text[end : min(node.end_byte, end + 1000)]).decode("utf-8", "replace")
-        name = clean(unescape(written).encode(), 80).rstrip(" ¶#")
+        name = printable_line(unescape(written).encode(), 80).rstrip(" ¶#")
         return _Part(node, tag[1] - ord("0"), name) if name else None
     if id_ := _ID.search(text, start, end):
-        return _Part(node, 0, "#" + clean(id_[1].strip(_QUOTES), 80))
+        return _Part(node, 0, "#" + printable_line(id_[1].strip(_QUOTES), 80))
     if tag in _LANDMARKS and text.count(b"\n", start, node.end_byte) >= _LANDMARK_BREAKS:
         return _Part(node, 0, tag.decode())
     return None

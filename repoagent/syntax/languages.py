@@ -203,7 +203,7 @@ def guess_language(path: str, data: bytes) -> str | None:
 
 
 @cache
-def grammar(language: str) -> tree_sitter.Language:
+def load_grammar(language: str) -> tree_sitter.Language:
     """The grammar of `language`, loaded on first use in 1 to 15 ms. Raises UsageError for an unknown language, and for
     a grammar that is not installed; the message has the command to install it."""
     import tree_sitter

@@ -64,7 +64,7 @@ _CODE_BEFORE = (b".", b"`", b":", b"#", b'"', b"'")
 _CODE_AFTER = (b"(", b"`")
 
 
-def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
+def find_occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
     """The occurrences of `names` in a file, except in comments and in strings that are not keys.
 
     Without `parse`, or if the file cannot be parsed, each word counts; in a document, only words that look like code

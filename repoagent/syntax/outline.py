@@ -12,7 +12,7 @@ from repoagent.display_text import list_some
 from repoagent.errors import UsageError
 from repoagent.syntax import documents, languages
 from repoagent.syntax.data_keys import LANGUAGES_WITH_KEYS, key_symbols
-from repoagent.syntax.parser import flaws, parse_within, source_text
+from repoagent.syntax.parser import find_flaws, parse_within, source_text
 from repoagent.syntax.symbol import Symbol
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Sy
             from repoagent.syntax.definitions import without_macros
 
             tree = without_macros(text, tree, language)
-        errors = sum(1 for _ in flaws(tree, text))
+        errors = sum(1 for _ in find_flaws(tree, text))
     return symbols_of(tree, text, language), errors
 
 
@@ -111,7 +111,7 @@ def check_language(language: str) -> None:
         raise UsageError(f"the {language} grammar is not installed; {languages.install_hint(language)}")
 
 
-def within(symbols: Sequence[Symbol], symbol: Symbol) -> tuple[Symbol, ...]:
+def with_members(symbols: Sequence[Symbol], symbol: Symbol) -> tuple[Symbol, ...]:
     """`symbol` and the symbols that it contains."""
     start = symbols.index(symbol)
     rest = range(start + 1, len(symbols))
@@ -209,7 +209,7 @@ def _list(symbols: Sequence[Symbol]) -> str:
     return list_some([f"{s.qualified_name} ({s.first_line}-{s.last_line})" for s in symbols], _MOST_LISTED)
 
 
-def definitions(path: str, data: bytes) -> tuple[str, ...]:
+def defined_names(path: str, data: bytes) -> tuple[str, ...]:
     """The qualified names of the functions, classes and their members, types and macros in a file, in order and without
     duplicates. Names that are local to functions are left out."""
     names: dict[str, None] = {}
@@ -227,5 +227,5 @@ def lost_definitions(path: str, before: bytes, after: bytes) -> tuple[str, ...]:
     """The qualified names that `before` defines and `after` does not, in the order of `before`."""
     if before == after:
         return ()
-    left = set(definitions(path, after))
-    return tuple(name for name in definitions(path, before) if name not in left)
+    left = set(defined_names(path, after))
+    return tuple(name for name in defined_names(path, before) if name not in left)

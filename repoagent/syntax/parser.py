@@ -101,18 +101,18 @@ def _parsed(
         return None
     tree: tree_sitter.Tree | None
     if may_overflow(text, language):
-        from repoagent.git.process import uninterrupted
+        from repoagent.git.process import defer_signals
 
         bounded = _bounded_grammar(language)
         if bounded.language is None:
             return None
-        with uninterrupted(), bounded.lock:  # ^C would be lost in a call from the parser
+        with defer_signals(), bounded.lock:  # ^C would be lost in a call from the parser
             bounded.too_deep = False
             tree = _run(bounded.language, text, lambda: bounded.too_deep or too_late(), part)
             if bounded.too_deep:
                 return None
     else:
-        tree = _run(languages.grammar(language), text, too_late, part)
+        tree = _run(languages.load_grammar(language), text, too_late, part)
     if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
@@ -136,7 +136,7 @@ def _run(
         return None
 
 
-def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
+def find_flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
     """The ERROR and MISSING nodes of the tree of `text`, in order."""
     cursor = tree.walk()
     while True:
@@ -163,7 +163,7 @@ def error_count(path: str, data: bytes) -> int | None:
     if language is None or len(data) > CHECK_BYTES:
         return None
     tree = parse_within(data, language, CHECK_SECONDS)
-    return None if tree is None else sum(1 for _ in flaws(tree, source_text(data)))
+    return None if tree is None else sum(1 for _ in find_flaws(tree, source_text(data)))
 
 
 _BUFFER = 1024  # TREE_SITTER_SERIALIZATION_BUFFER_SIZE

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 
 from repoagent.syntax.languages import language_of
-from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, parse_within, source_text
+from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, find_flaws, parse_within, source_text
 
 _BRACKETS = frozenset("{}()[]")
 _MARKUP = frozenset({"yaml", "html", "xml", "json", "css", "markdown"})
@@ -89,7 +89,7 @@ def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:
     tree = parse_within(data, language, CHECK_SECONDS) if len(data) <= CHECK_BYTES else None
     if tree is None:
         return None
-    result = list(islice(flaws(tree, source_text(data)), _MOST))
+    result = list(islice(find_flaws(tree, source_text(data)), _MOST))
     if language == "json" and _RELAXED_JSON.search(path):
         return [flaw for flaw in result if not flaw.after_comma and flaw.text != b","]
     return result

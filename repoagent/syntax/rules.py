@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from repoagent.dataclass import dataclass
-from repoagent.syntax.languages import grammar
+from repoagent.syntax.languages import load_grammar
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -541,7 +541,7 @@ _TAIL_WRAPPERS = {"ocaml": words("value_definition type_definition module_defini
 @cache
 def tail_rules(language: str) -> Rules:
     """The rules for a language that is not in `RULES`, from the names of its node types."""
-    node_types = grammar(language)
+    node_types = load_grammar(language)
     kinds = dict(_TAIL_KINDS.get(language, {}))
     comments = set()
     for number in range(node_types.node_kind_count):

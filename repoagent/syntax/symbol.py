@@ -33,7 +33,9 @@ class Symbol:
     depth: int
 
 
-def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], signature: str) -> Symbol:
+def nested_symbol(
+    parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], signature: str
+) -> Symbol:
     """A symbol inside `parent`, with its lines clipped to those of `parent`, or at the top level if `parent` is
     None."""
     first, last = lines
@@ -62,7 +64,7 @@ def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kin
         while open_ and open_[-1][0] >= level:
             open_.pop()
         parent = open_[-1][1] if open_ else None
-        symbols.append(nested(parent, name, kind, (row + 1, max(last, row + 1)), signature))
+        symbols.append(nested_symbol(parent, name, kind, (row + 1, max(last, row + 1)), signature))
         open_.append((level, symbols[-1]))
     return tuple(symbols)
 
@@ -88,7 +90,7 @@ def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], tex
     return first + 1, last + 1
 
 
-def clean(text: bytes, width: int = WIDTH) -> str:
+def printable_line(text: bytes, width: int = WIDTH) -> str:
     """`text` as one printable line of at most `width` characters."""
     line = text.decode("utf-8", "replace").strip()
     if not line.isprintable() or "  " in line:

@@ -15,7 +15,7 @@ from repoagent.errors import Refused
 from repoagent.llm.usage import Limits
 from repoagent.storage.layout import Warn
 from repoagent.storage.secrets import mask
-from repoagent.tasks.markdown_files import MarkdownFolder, cut, front_matter, read_all, text_field
+from repoagent.tasks.markdown_files import MarkdownFolder, cut_at_word, front_matter, read_all, text_field
 
 # tools that only read
 EXPLORE = frozenset({"read", "files", "search", "outline", "neighbors", "uses", "history", "recall"})
@@ -69,7 +69,7 @@ _LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
 }
 
 
-def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
+def narrow_type(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
     """The type, restricted to `tools`, to `mode` and to the remaining limits of its parent, `left`."""
     allowed = frozenset(tools) if type_.tools is None else type_.tools & tools
     mode = min(mode, type_.mode or mode, key=WIDENING.index)
@@ -134,6 +134,6 @@ def _parsed(stem: str, text: str) -> AgentType:
 
 def agent_types_block(types: Mapping[str, AgentType]) -> str:
     chosen = list(types.values())[:MOST]
-    lines = [f"- {type_.name}: {cut(type_.description, LONGEST)}" for type_ in chosen]
+    lines = [f"- {type_.name}: {cut_at_word(type_.description, LONGEST)}" for type_ in chosen]
     lines += [f"{len(types) - MOST} more are not shown here."] if len(types) > MOST else []
     return mask("\n".join(["Kinds of subagents:", *lines, ""])) if types else ""

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import IO
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
-from repoagent.edit.prompt.blocks import quoted, shown
+from repoagent.edit.guards.off_limits import LFS_POINTER, holds_secrets, off_limits_gate
+from repoagent.edit.prompt.blocks import model_text, quote_path
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.media import Media, media_of
 from repoagent.llm.model import Message, Part, Request, fence
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 
 LARGEST = 64_000_000  # bytes of a file; no model accepts as much
 STREAM = "standard input"
@@ -55,7 +55,7 @@ def read_files(names: Sequence[Path], worktree: WorkTree | None, cwd: Path) -> l
             for location in dict.fromkeys((Path(os.path.normpath(path)), Path(os.path.realpath(path)))):
                 if location.is_relative_to(worktree.top):
                     inside = os.fsdecode(location.relative_to(worktree.top))
-                    if reason := gate(worktree.top, [inside])(inside):
+                    if reason := off_limits_gate(worktree.top, [inside])(inside):
                         raise Refused(reason)
         if len(names) > 1 and holds_secrets(str(name)):  # a glob of the shell may have matched it
             raise Refused(f"{name} has a name that suggests secrets; to send it, name only this file")
@@ -92,9 +92,9 @@ def _attached_file(data: bytes, name: str) -> AttachedFile:
     digest = sha256(data).hexdigest()
     if media := media_of(data, name):
         return AttachedFile(name, digest, len(data), media=media)
-    if decode(data) is None:
+    if decode_text(data) is None:
         raise UsageError(f"{name} is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs can be sent")
-    text = shown(data)
+    text = model_text(data)
     return AttachedFile(name, digest, len(data), text, note="" if text.strip() else f"{name} is empty")
 
 
@@ -106,11 +106,13 @@ def build_request(
     parts = [Part(_HEAD, "protocol")] if files else []
     for file in files:
         if file.media is None:
-            text = fence(file.text, f"file path={quoted(file.name)}")
+            text = fence(file.text, f"file path={quote_path(file.name)}")
             parts.append(Part(f"{text}\n\n", f"file {file.name}"))
         else:
             kind = "image" if file.media.is_image else "PDF"
-            parts.append(Part(f"The {kind} {quoted(file.name)}:\n", f"{kind} {file.name}", media=file.media))
+            parts.append(
+                Part(f"The {kind} {quote_path(file.name)}:\n", f"{kind} {file.name}", media=file.media)
+            )
     parts.append(Part(f"The request:\n\n{words}" if files else words, "request"))
     # a cassette matches the question and the files, not the wording around them
     key: dict[str, object] = {"request": words, "files": {file.name: file.digest for file in files}}

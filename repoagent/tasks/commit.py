@@ -11,28 +11,33 @@ from dataclasses import replace
 from functools import partial
 
 from repoagent.agent.approvals.policy import ApprovalRequest
-from repoagent.agent.loop import account
+from repoagent.agent.loop import message_and_notes
 from repoagent.edit.commit import (
+    CannotCommitNow,
     CommitOutcome,
-    NotNow,
     SentBack,
     commit,
-    compose,
+    compose_message,
     new_edit_id,
-    signed,
+    with_own_trailers,
 )
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.memory import Story, commit_and_remember
+from repoagent.edit.memory import EditSummary, commit_and_remember
 from repoagent.edit.request import Target
-from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
-from repoagent.git.file_writer import Moved
-from repoagent.git.files import FileChange, look
+from repoagent.edit.review_and_commit import (
+    SensitiveNotRequested,
+    SensitiveRejected,
+    propose_until_accepted,
+    review_and_commit,
+)
+from repoagent.git.file_writer import FilesChanged
+from repoagent.git.files import FileChange, read_content
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
 from repoagent.llm.conversation import Turn
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
-from repoagent.tasks.changes.change_set import named, overlaps_text
+from repoagent.tasks.changes.change_set import overlaps_text, quote_unless_plain
 from repoagent.tasks.run_context import RunContext, edit_request
 from repoagent.tasks.runs.directory import resume_command
 
@@ -75,7 +80,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
                     )
             change_set.will_commit(edit_id)
             outcome = _commit(context, changes, whole, edit_id, summary)
-        except Moved:
+        except FilesChanged:
             if not tries_left:
                 raise
             tries_left -= 1
@@ -96,7 +101,7 @@ def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: I
     """The path of the error if the user agrees to commit the whole file; otherwise raises it again with a hint."""
     change = next((candidate for candidate in changes if candidate.name == error.path), None)
     if context.request.mode == "ask" and change is not None:
-        current = look(context.worktree.top, change.name)
+        current = read_content(context.worktree.top, change.name)
         if current is not None:
             change = replace(change, new=current)
         diff = canonical_diff([change], hash_name=context.worktree.object_format)
@@ -117,7 +122,7 @@ def _commit(
         reason = "commands made this change, which will be part of the commit"
         verdict = context.ui.approve(ApprovalRequest("edit", diff, why=reason))
         if not verdict.allowed:
-            names = ", ".join(named(change.name) for change in unreviewed)
+            names = ", ".join(quote_unless_plain(change.name) for change in unreviewed)
             raise SentBack(
                 "person", f"The user rejected the changes that commands made to {names}: {verdict.reason}"
             )
@@ -133,17 +138,17 @@ def _commit(
 
     def make_commit() -> CommitOutcome:
         message = partial(_message, context, edit_id=edit_id, summary=summary)
-        proposal = agreed(session, edit_id, message, context.ui)
+        proposal = propose_until_accepted(session, edit_id, message, context.ui)
         return commit(session, proposal, edit_id, context.ui, in_place=in_place)
 
     try:
         return _with_memory(context, session, edit_id, summary, make_commit)
-    except NotNow as error:
+    except CannotCommitNow as error:
         if isinstance(cause := error.__cause__, Inseparable):
             raise Inseparable(str(cause), cause.path) from error
         raise
-    except (Unasked, Unwanted) as error:
-        names = ", ".join(named(path) for path in error.paths)
+    except (SensitiveNotRequested, SensitiveRejected) as error:
+        names = ", ".join(quote_unless_plain(path) for path in error.paths)
         raise SentBack(
             "sensitive",
             f"{error}\nThe task does not call for that: revert your change to {names}, for example with "
@@ -191,8 +196,8 @@ def _with_memory(
 ) -> CommitOutcome:
     """Commit, and add the change with the run's prompt and result to the memory of the files."""
 
-    def story() -> Story:
-        message, notes = account(context.tools, context.state)
+    def story() -> EditSummary:
+        message, notes = message_and_notes(context.tools, context.state)
         answer, prompt, model = mask(without_secrets(summary or message)), _prompt(context), _model(context)
         text = f"{answer or '(no words)'}\n\n(The full text is in the conversation {context.run_dir.name}.)"
         turns = (
@@ -200,7 +205,7 @@ def _with_memory(
             Turn("assistant", text, {"model": model}),
         )
         meter = context.model_setup.meter
-        return Story(
+        return EditSummary(
             edit_id, prompt, turns, notes, "answered", answer, model, replace(meter.usage), meter.cost
         )
 
@@ -217,9 +222,11 @@ def _with_memory(
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
-    message, _ = account(context.tools, context.state)
-    text = compose(message or summary, _prompt(context), context.settings.text("commit.trailer"))
-    return signed(text, context.worktree, context.settings, changes, edit_id=edit_id, model=_model(context))
+    message, _ = message_and_notes(context.tools, context.state)
+    text = compose_message(message or summary, _prompt(context), context.settings.text("commit.trailer"))
+    return with_own_trailers(
+        text, context.worktree, context.settings, changes, edit_id=edit_id, model=_model(context)
+    )
 
 
 def _prompt(context: RunContext) -> str:

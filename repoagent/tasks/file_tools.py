@@ -1,5 +1,5 @@
 """A run's file tools: `edit`, which writes a patch immediately; the tools that read files and the run's outputs;
-`keep`, `restore` and `write`."""
+`keep`, `restore` and `write_changes`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
-from repoagent.edit.apply import spelled
+from repoagent.edit.apply import possible_paths
 from repoagent.edit.guards.off_limits import why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
-from repoagent.edit.prompt.blocks import quoted, shown
+from repoagent.edit.prompt.blocks import model_text, quote_path
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.prompt.large_files import read_part
-from repoagent.edit.tools import look_up, matches_text, search
+from repoagent.edit.tools import look_up, matches_text, search_files
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError, UsageError
-from repoagent.git.file_writer import Moved
+from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import FileChange, blob_hash, is_ignored
 from repoagent.git.index import read_entries
 from repoagent.git.process import GitError
@@ -27,13 +27,13 @@ from repoagent.git.transaction.plan import sparse_advice
 from repoagent.llm.model import fence
 from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.model import FilePatch
-from repoagent.patch.paths import bad_path, spellings
+from repoagent.patch.paths import bad_path, path_spellings
 from repoagent.patch.refusal import PatchRefused
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.changes.change_set import overlaps_text, paths_of
 from repoagent.tasks.changes.command_watch import write_event
-from repoagent.tasks.restore import revert, write
+from repoagent.tasks.restore import revert_changes, write_changes
 from repoagent.tasks.run_context import RunContext
 
 OUTPUT = "@output/"  # prefix of the path of an output, for the model
@@ -66,7 +66,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         if change_set.edit == mark:  # the run was killed after the write
             # by their names in the change set, or the likeliest name of a committed file
             known = paths_of(change_set.changes)
-            sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
+            sides = [side for patch in patches for side in path_spellings(patch.old, patch.new) if side]
             paths = sorted({next((name for name in side if name in known), side[0]) for side in sides})
             text = f"Applied: {', '.join(paths)}, before the run was interrupted."
             return _written([text, after(paths)], paths)
@@ -119,7 +119,7 @@ def _written(texts: Sequence[str], files: list[str]) -> Observation:
 def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     """Read the files of the patches and those shown before. Returns why they cannot be changed, or ""."""
     tool_context = context.tool_context
-    in_patches = {name for name in spelled(patches) if bad_path(name) is None}
+    in_patches = {name for name in possible_paths(patches) if bad_path(name) is None}
     existing = {name for name in in_patches if (context.worktree.top / name).is_file()}
     names = sorted(existing | set(context.shown))
     try:
@@ -147,7 +147,7 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     if sparse := next((name for name, entry in entries.items() if entry.skip_worktree), None):
         return sparse_advice(sparse)
     for patch in patches:
-        unseen = [name for name in spelled([patch]) & existing if name not in context.shown]
+        unseen = [name for name in possible_paths([patch]) & existing if name not in context.shown]
         if unseen and patch.whole is not None and patch.rows is None and patch.action == "edit":
             return f"{unseen[0]} already exists, and you have not read it; read it first."
     return ""
@@ -156,8 +156,8 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
 def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     """Show the draft to the user and write it, or commit it with `commit_per_edit`."""
     from repoagent.edit.commit import new_edit_id
-    from repoagent.edit.review_and_commit import RELOCATIONS, agreed, rebind
-    from repoagent.memory.identity.store import remember, resolve
+    from repoagent.edit.review_and_commit import RELOCATIONS, apply_to_current_files, propose_until_accepted
+    from repoagent.memory.identity.store import remember_file, resolve_memory
     from repoagent.tasks.commit import commit_edit
 
     tool_context, change_set, edit_id = context.tool_context, context.change_set, new_edit_id()
@@ -169,25 +169,25 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
             context.audit(write_event(change, worktree.object_format, edit=edit_id))
         return changes
 
-    remarks = rebind(tool_context, edit_id)
-    proposal = agreed(tool_context, edit_id, lambda _: "", context.ui, remarks=remarks)
+    remarks = apply_to_current_files(tool_context, edit_id)
+    proposal = propose_until_accepted(tool_context, edit_id, lambda _: "", context.ui, remarks=remarks)
     context.unreviewed |= not proposal.accepted
     if proposal.accepted:
         context.deletions.update(change.name for change in proposal.changes if change.path is None)
     changes = proposal.changes
     for _ in range(RELOCATIONS):
         memories = {
-            change.old_path: resolve(layout, worktree, change.old_path, change.before)
+            change.old_path: resolve_memory(layout, worktree, change.old_path, change.before)
             for change in changes
             if context.settings.switch("memory.enabled") and change.old_path and change.before is not None
         }
         change_set.will_write(changes, mark)
         try:
-            write(worktree, changes, edit_id)
-        except Moved:
+            write_changes(worktree, changes, edit_id)
+        except FilesChanged:
             change_set.wrote(())
             tool_context.draft = replace(tool_context.draft, edits=changes)
-            rebind(tool_context, edit_id)
+            apply_to_current_files(tool_context, edit_id)
             changes = tool_context.draft.edits
             continue
         except BaseException:
@@ -198,7 +198,7 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
             context.audit(write_event(change, worktree.object_format, edit=edit_id))
             memory = memories.get(change.old_path or "")
             if memory is not None and change.path is not None and change.after is not None:
-                remember(layout, worktree, change.path, change.after, memory=memory)
+                remember_file(layout, worktree, change.path, change.after, memory=memory)
         return changes
     raise Refused("the files keep changing while repoagent writes; read them again")
 
@@ -245,10 +245,10 @@ def _of_output(context: RunContext, action: Action, path: str) -> str:
         pattern = action.args.get("pattern") or action.body.strip()
         if not pattern.strip():
             raise UsageError("Specify what to search for.")
-        return matches_text(search(context.run_dir.output, pattern, lambda name: "", name, output=True))
+        return matches_text(search_files(context.run_dir.output, pattern, lambda name: "", name, output=True))
     lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
-    part = read_part(shown(data), lines, characters, context.tool_context.read_limit)
-    label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
+    part = read_part(model_text(data), lines, characters, context.tool_context.read_limit)
+    label = f'output path={quote_path(path)} lines="{part.first}-{part.last}"'
     return "\n".join(filter(None, [fence(part.text, label), part.rest]))
 
 
@@ -260,12 +260,12 @@ def _with_notes(context: RunContext, path: str, observation: Observation) -> Obs
     context.shown[source.path] = source.blob
     if source.path in context.notes_shown or not context.settings.switch("memory.enabled"):
         return observation
-    from repoagent.memory.identity.store import resolve
+    from repoagent.memory.identity.store import resolve_memory
     from repoagent.memory.prompt import notes_block
 
     context.notes_shown.add(source.path)
     data = source.data or b""
-    memory = resolve(context.layout, context.worktree, source.path, data)
+    memory = resolve_memory(context.layout, context.worktree, source.path, data)
     notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
     block = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
     return replace(observation, text=observation.text + block)
@@ -295,10 +295,10 @@ def change_tools(context: RunContext) -> tuple[Tool, ...]:
         if change_set.of(path) is None:
             return Observation("restore", f"You have not changed {path}.", ok=False)
         try:
-            overlaps = revert(change_set, [path], context.write)
+            overlaps = revert_changes(change_set, [path], context.write)
         except RepoagentError as error:
             moved = f"another program is writing {path}; try again."
-            return Observation("restore", moved if isinstance(error, Moved) else str(error), ok=False)
+            return Observation("restore", moved if isinstance(error, FilesChanged) else str(error), ok=False)
         if overlaps:
             text = f"{overlaps_text(overlaps)}: left unchanged, because the user has changed the same lines. "
             return Observation("restore", text + "Undo your change with an edit.", ok=False)
@@ -310,7 +310,7 @@ def change_tools(context: RunContext) -> tuple[Tool, ...]:
 
 
 def scratch_tool(folder: Path) -> Tool:
-    """The tool `write`, which writes files in `folder`, the $TMPDIR of commands."""
+    """The tool `write_changes`, which writes files in `folder`, the $TMPDIR of commands."""
 
     def perform(action: Action) -> Observation:
         name = action.args.get("path", "").strip()

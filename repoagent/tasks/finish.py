@@ -12,7 +12,7 @@ from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
-from repoagent.git.worktree import current_branch, operation
+from repoagent.git.worktree import current_branch, operation_in_progress
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
@@ -69,7 +69,7 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
 
 
 @dataclass
-class Finishing:
+class FinishTool:
     """The state of the tool `finish`.
 
     check: the result of the check, if it passed
@@ -162,13 +162,13 @@ class Finishing:
 
     def _run_hook(self) -> Observation | None:
         from repoagent.edit.commit import SentBack
-        from repoagent.llm.model import unfenced
+        from repoagent.llm.model import unfence
 
         answer = self.hooks("before_finish", 0, [change.name for change in self.context.change_set.changes])
         if answer.ok:
             return None
         lead, _, fenced = answer.text.partition(":\n")
-        output = unfenced(fenced).rstrip()
+        output = unfence(fenced).rstrip()
         refusal = SentBack("before_finish", answer.text, f"{lead.removesuffix('.')}.", output)
         return self._refuse(refusal, "Nothing was committed.")
 
@@ -177,7 +177,10 @@ class Finishing:
         from repoagent.tasks.commit import commit_run
 
         context = self.context
-        if operation(context.worktree) in (None, "bisect"):  # a rebase or merge may have stashed the change
+        if operation_in_progress(context.worktree) in (
+            None,
+            "bisect",
+        ):  # a rebase or merge may have stashed the change
             self._report_remaining()
         if context.edit_is_missing and context.change_set.changes:
             context.ui.say(

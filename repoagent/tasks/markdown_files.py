@@ -186,7 +186,7 @@ def one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def cut(text: str, limit: int) -> str:
+def cut_at_word(text: str, limit: int) -> str:
     """At most `limit` characters of `text`, cut at the end of a word, with an ellipsis."""
     if len(text) <= limit:
         return text

@@ -7,18 +7,18 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 
-from repoagent.agent.context_window.checkpoint import Known, known_from
-from repoagent.agent.context_window.window import Window, marked, room
+from repoagent.agent.context_window.checkpoint import CheckpointFacts, facts_from_turns
+from repoagent.agent.context_window.window import Window, tokens_for_turns, with_cache_breakpoints
 from repoagent.agent.describe_tools import messages_of, protocol_text
-from repoagent.agent.plan import read_plan, short
+from repoagent.agent.plan import read_plan, shorten_plan
 from repoagent.agent.state import EDIT, State, Tool
 from repoagent.dataclass import dataclass
-from repoagent.edit.model_setup import announce, blocks_of, keep_call
+from repoagent.edit.model_setup import announce_model, blocks_of, keep_call
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.prompt.instruction_files import collect
+from repoagent.edit.prompt.instruction_files import collect_instructions
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, observation_openings
-from repoagent.llm.model import Part, Reply, Request, Schema, display_name
+from repoagent.llm.model import Part, Reply, Request, ToolSchema, display_name
 from repoagent.storage.secrets import mask
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.start import ENVIRONMENT
@@ -37,7 +37,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
     prompts = files("repoagent.tasks") / "prompts"
     texts = [(prompts / name).read_text(encoding="utf-8") for name in names]
     texts.append(protocol_text(tools, "changes", native=context.model_setup.native))
-    collected, warnings = collect(
+    collected, warnings = collect_instructions(
         context.worktree.top, context.layout.root, context.settings, (), context.tool_context.why_not
     )
     for warning in warnings:
@@ -53,18 +53,18 @@ class ModelRequests:
 
     context: RunContext
     system: tuple[Part, ...]
-    tools: tuple[Schema, ...] = ()
+    tools: tuple[ToolSchema, ...] = ()
 
     @property
     def window(self) -> Window:
         """The window that selects the turns that fit the current model, which may be a fallback."""
         setup, empty = self.context.model_setup, Request(self.system, (), tools=self.tools)
-        budget = room(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
+        budget = tokens_for_turns(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
         return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)
 
     def render(self, state: State) -> tuple[Request, ...]:
         request = self._request(state, self.window.turns(state))
-        announce(self.context.ui, self.context.model_setup.model.spec)
+        announce_model(self.context.ui, self.context.model_setup.model.spec)
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
@@ -95,7 +95,7 @@ class ModelRequests:
         )
         replies = sum(turn.role == "assistant" for turn in state.turns)
         prompt = next((turn.text for turn in state.turns if turn.role == "user"), "")
-        return marked(
+        return with_cache_breakpoints(
             Request(
                 self.system, messages, context.model_setup.max_output_tokens,
                 request_key(prompt, {}, replies) + key, tools=self.tools, stop=observation_openings(messages),
@@ -113,9 +113,11 @@ class ModelRequests:
             **self.store(request, reply),
         }
 
-    def _known(self, state: State) -> Known:
+    def _known(self, state: State) -> CheckpointFacts:
         context = self.context
-        known = known_from(state.turns, [tool.name for tool in context.tools], state.nonce)
+        known = facts_from_turns(state.turns, [tool.name for tool in context.tools], state.nonce)
         plan = read_plan(context.run_dir.plan)
         changed = tuple(change.name for change in context.change_set.changes)
-        return replace(known, plan=short(plan, 40) if plan.tasks else "", changed=changed or known.changed)
+        return replace(
+            known, plan=shorten_plan(plan, 40) if plan.tasks else "", changed=changed or known.changed
+        )

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.edit.commit import new_edit_id
-from repoagent.git.files import Content, FileChange, look, same
+from repoagent.git.files import Content, FileChange, read_content, same_content
 from repoagent.git.index import read_entries, read_status
 from repoagent.git.merge import Conflict
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 from repoagent.tasks.changes.change_set import (
     ChangeSet,
     Lines,
@@ -31,9 +31,9 @@ WRITE = "write"  # the event of a run's write in the journal, which `undo` does 
 _WAIT = 1.0  # seconds to wait for another process of the same run
 
 
-def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
-    """Write all of `changes` or none. Raises Moved if a file has changed since, and Refused or Busy if the files cannot
-    be written."""
+def write_changes(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
+    """Write all of `changes` or none. Raises FilesChanged if a file has changed since, and Refused or Busy if the
+    files cannot be written."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.transaction.transaction import Transaction
 
@@ -47,17 +47,17 @@ def write_reverse(
     worktree: WorkTree, changes: Sequence[FileChange], undone: Sequence[FileChange], name: str
 ) -> None:
     """Write `changes`, which revert those in `undone`, and unstage what the user has staged of the latter. Raises what
-    `write` raises, and Refused if the staged parts cannot be separated from other staged changes."""
+    `write_changes` raises, and Refused if the staged parts cannot be separated from other staged changes."""
     from repoagent.git.file_writer import steps_of
     from repoagent.git.undo import unstage_changes
 
     if changes:
         concerned = [change for change in undone if paths_of([change]) & paths_of(changes)]
         if not unstage_changes(worktree, changes, steps_of(concerned, name), WRITE, name):
-            write(worktree, changes, name)
+            write_changes(worktree, changes, name)
 
 
-def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
+def revert_changes(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
     """Undo the run's changes to `paths` and keep what others did to the files. Files in which others changed the same
     lines stay unchanged and are returned. If `write` raises, nothing is changed."""
     change_set.drop_vanished()  # after a kill between the write and the save of the change set
@@ -65,10 +65,10 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
     overlaps: dict[str, Lines] = {}
     top = change_set.worktree.top
     for change in change_set.all_of(paths):
-        current = look(top, change.name)
+        current = read_content(top, change.name)
         if change.name in change_set.overlapping:
             overlaps[change.name] = change_set.overlapping[change.name]
-        elif change.is_rename and look(top, change.old_path or "") is not None:
+        elif change.is_rename and read_content(top, change.old_path or "") is not None:
             overlaps[change.name] = ()
         elif isinstance(before := _reverted(change_set.worktree, change, current), Conflict):
             overlaps[change.name] = before.version or before.lines
@@ -82,7 +82,7 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
 
 def _reverted(worktree: WorkTree, change: FileChange, current: Content | None) -> Content | Conflict | None:
     """`current` without the change, but with everything else; None for no file."""
-    before, unchanged = change.old, same(current, change.new)
+    before, unchanged = change.old, same_content(current, change.new)
     if current is None or before is None or before.is_link:
         return before if current is None or unchanged else Conflict()
     data = before.data if unchanged else without_change(worktree, change, current)
@@ -156,11 +156,11 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
     raises. Nothing is changed then, except that with `whole` other files may already be restored.
     """
     refuse_foreign(run_dir)
-    with locked(run_dir.lock, timeout=_WAIT, label=f"run {run_dir.name}"):
+    with hold_lock(run_dir.lock, timeout=_WAIT, label=f"run {run_dir.name}"):
         change_set = _settled(worktree, run_dir)
         changes, edit_id = change_set.changes, new_edit_id()
         paths = tuple(change.name for change in changes)
-        overlaps = revert(
+        overlaps = revert_changes(
             change_set, paths, lambda reverse: write_reverse(worktree, reverse, changes, edit_id)
         )
         if not (whole and overlaps):
@@ -170,13 +170,13 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
         changes = tuple(change_set.all_of(overlaps))
         for change in changes:
             for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
-                current = look(worktree.top, path)
+                current = read_content(worktree.top, path)
                 before = change.old if path == change.old_path else None
                 reverse.append(FileChange.at(path, current, before))
                 if current is not None:
                     write_whole(folder / path, current.data)
                     copies.append(folder / path)
-        write(worktree, [change for change in reverse if not change.is_noop], new_edit_id())
+        write_changes(worktree, [change for change in reverse if not change.is_noop], new_edit_id())
         change_set.drop([change.name for change in changes])
         return RestoreResult(paths, {}, tuple(copies))
 

@@ -234,11 +234,11 @@ class RunContext:
         self.tool_context.not_ignored = frozenset()
 
     def write(self, changes: Sequence[FileChange]) -> None:
-        """Write all of `changes` or none. Raises what `restore.write` raises."""
+        """Write all of `changes` or none. Raises what `restore.write_changes` raises."""
         from repoagent.edit.commit import new_edit_id
-        from repoagent.tasks.restore import write
+        from repoagent.tasks.restore import write_changes
 
-        write(self.worktree, changes, new_edit_id())
+        write_changes(self.worktree, changes, new_edit_id())
 
     def audit(self, event: Mapping[str, object]) -> None:
         json_files.record(self.layout, {"run": self.run_dir.name, **event})

@@ -12,19 +12,19 @@ from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
 from repoagent.agent.approvals.rules import Known
-from repoagent.agent.sandbox.confine import Sandbox, find, unconfined
+from repoagent.agent.sandbox.confine import Sandbox, find_sandbox, unconfined_command
 from repoagent.agent.sandbox.mounts import writable_roots
-from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
+from repoagent.agent.sandbox.policy import Policy, default_hidden, scrub_environment
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards import off_limits
 from repoagent.edit.guards.off_limits import holds_secrets
 from repoagent.git.process import git_output
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder
 from repoagent.tasks.changes import sensitive_files
-from repoagent.tasks.changes.change_set import named
+from repoagent.tasks.changes.change_set import quote_unless_plain
 from repoagent.tasks.changes.sensitive_files import folders_above, list_files, submodule_paths
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
@@ -100,19 +100,19 @@ class Confinement:
         """The command and environment for a user's program that may run unreviewed code; None without a sandbox."""
         if self.sandbox is None:
             return None
-        return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
+        return self.wrap(argv, may="shown"), scrub_environment(os.environ, self.policy)
 
     def writable(self) -> list[str]:
         """The folders that commands may write to, for a message."""
         top = os.path.realpath(self.policy.top)
         roots = writable_roots(self.policy)
-        return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
+        return [*("the work tree" if root == top else quote_unless_plain(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
         """The command that runs `argv` in the sandbox, in which hidden files are not visible unless `may` is "all". If
         the sandbox fails, it writes to `report`."""
         if self.sandbox is None:
-            return unconfined(argv, self.policy, report)
+            return unconfined_command(argv, self.policy, report)
         policy = self.policy
         if may != "all":
             trees = (self.hidden, self.hidden_in_main) if self.hidden_in_main is not None else (self.hidden,)
@@ -144,28 +144,28 @@ def create_confinement(
     )
     if request.allow_sensitive:
         policy = replace(policy, shield=())
-    return _confinement(worktree, policy, find() if request.confine else None)
+    return _confinement(worktree, policy, find_sandbox() if request.confine else None)
 
 
 def confined_check(
     settings: Settings, worktree: WorkTree, scratch: Path, argv: Sequence[str]
 ) -> tuple[list[str], Mapping[str, str]] | None:
     """The command and environment for a check in the sandbox; None without a sandbox."""
-    sandbox = find()
+    sandbox = find_sandbox()
     if sandbox is None:
         return None
     policy = _policy(worktree, settings, scratch)
     if not worktree.git_dir.exists():  # a patch outside of any repository
-        return sandbox.wrap(argv, policy), scrubbed(os.environ, policy)
+        return sandbox.wrap(argv, policy), scrub_environment(os.environ, policy)
     return _confinement(worktree, policy, sandbox).program(argv)
 
 
 def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
-    hidden = HiddenFiles(worktree, off_limits.gate(worktree.top, ()))
+    hidden = HiddenFiles(worktree, off_limits.off_limits_gate(worktree.top, ()))
     main, hidden_in_main = worktree.main_top, None
     if worktree.is_linked and main is not None:
         main_tree = worktree._replace(top=main, git_dir=worktree.common_dir)
-        hidden_in_main = HiddenFiles(main_tree, off_limits.gate(main, ()))
+        hidden_in_main = HiddenFiles(main_tree, off_limits.off_limits_gate(main, ()))
     return Confinement(policy, hidden, sandbox, hidden_in_main)
 
 
@@ -173,7 +173,7 @@ def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
     run_on_opening: tuple[Path, ...] = ()
     top = worktree.top
     keep_paths = [
-        top / ".git", top / ".repoagent", layout(worktree).root, worktree.git_dir, worktree.common_dir
+        top / ".git", top / ".repoagent", layout_of(worktree).root, worktree.git_dir, worktree.common_dir
     ]  # fmt: skip
     if worktree.git_dir.exists():
         keep_paths += sensitive_files.files_obeyed_by_git(worktree)
@@ -245,7 +245,7 @@ _WRITE = r"read-only file system|\bEROFS\b"
 _DENIED = r"|permission denied|\bEACCES\b"  # without mounts
 
 
-def explainer(confinement: Confinement) -> Callable[[str], str]:
+def error_explainer(confinement: Confinement) -> Callable[[str], str]:
     """Return a function that explains the errors in a command's output that limits of the sandbox caused. It explains
     each limit once."""
     sandbox, explanations = confinement.sandbox, {}

@@ -1,4 +1,4 @@
-"""One run, from the user's request to its end. `run` is the entry point; `RunSession` performs the steps."""
+"""One run, from the user's request to its end. `run_task` is the entry point; `RunSession` performs the steps."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Observation
-from repoagent.agent.context_window.window import shown_turns, tokens
-from repoagent.agent.describe_tools import schemas
-from repoagent.agent.loop import Agent, LoopEvent, Outcome, load_agent
-from repoagent.agent.loop import run as run_loop
+from repoagent.agent.context_window.window import estimate_turns, shown_turns
+from repoagent.agent.describe_tools import tool_schemas
+from repoagent.agent.loop import Agent, LoopEvent, LoopOutcome, load_agent, run_loop
 from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft, EditSession, read_limit
-from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.model_setup import ModelSetup, attachments, wants_tools
+from repoagent.edit.guards.off_limits import off_limits_gate
+from repoagent.edit.model_setup import ModelSetup, lazy_attachments, wants_tools
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import blob_hash
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Request, display_name
 from repoagent.llm.open_model import AbsentModel, open_model
 from repoagent.llm.usage import Limits, Meter
-from repoagent.storage.json_files import now
-from repoagent.storage.layout import Layout, ensure
+from repoagent.storage.json_files import timestamp
+from repoagent.storage.layout import Layout, ensure_root
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
-from repoagent.tasks.restore import conflict_message, remaining_changes, revert, write_reverse
+from repoagent.tasks.restore import conflict_message, remaining_changes, revert_changes, write_reverse
 from repoagent.tasks.run_context import (
     Kind,
     RunContext,
@@ -46,7 +45,7 @@ from repoagent.tasks.run_context import (
     shown_in,
 )
 from repoagent.tasks.runs.control import LiveRun, live_run, remove_orphaned, unread
-from repoagent.tasks.runs.directory import ENDS, Record, RunDirectory, refuse_foreign
+from repoagent.tasks.runs.directory import ENDS, RunDirectory, RunRecord, refuse_foreign
 from repoagent.tasks.runs.list import read_run
 from repoagent.tasks.sandbox import Confinement, create_confinement
 from repoagent.tasks.start import check_can_commit, start_conversation
@@ -56,20 +55,20 @@ from repoagent.tasks.toolset import Toolset, create_gate, create_toolset
 if TYPE_CHECKING:
     pass
 
-_SHORT = 0.1  # of a model's window: `compact` refuses a shorter conversation
+_SHORT = 0.1  # of a model's window: `compact_conversation` refuses a shorter conversation
 
 
-def run(
+def run_task(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
     """Start or resume a run. Raises Refused for a run that came with the repository.
 
-    It also raises LimitReached, ModelError, CheckFailed, Stopped and other errors that end the run; the conversation
+    It also raises LimitReached, ModelError, CheckFailed, RunStopped and other errors that end the run; the conversation
     and the changes are then kept for a resume.
     """
     started = time.monotonic()
-    store = layout(worktree)
-    ensure(store)
+    store = layout_of(worktree)
+    ensure_root(store)
     run_dir = RunDirectory(store, request.name)
     refuse_foreign(run_dir)
     check_can_commit(worktree, request)
@@ -77,7 +76,7 @@ def run(
     if meter.book is not None:
         meter.book = meter.book.about(request.name, str(worktree.top), ())
     limits = {name: getattr(meter.limits, name) for name in ("cost", "tokens", "turns", "seconds")}
-    record = Record(
+    record = RunRecord(
         request.prompt, kind=request.kind, parent=request.parent, model=model, mode=request.mode, limits=limits,
         worktree=str(worktree.top), branch=request.branch, options=dict(request.options),
     )  # fmt: skip
@@ -104,25 +103,25 @@ def run(
     )  # fmt: skip
 
 
-def compact(
+def compact_conversation(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> tuple[int, int]:
     """Have the model summarize the conversation; if it fails, the program writes the summary. Returns the estimated
     tokens of the turns before and after. Raises NothingDone if the conversation is short, Busy while a turn runs."""
-    run_dir = RunDirectory(layout(worktree), request.name)
+    run_dir = RunDirectory(layout_of(worktree), request.name)
     before = read_run(run_dir, warn=ui.say).record
-    record = Record(kind=request.kind, mode=request.mode, worktree=str(worktree.top))
+    record = RunRecord(kind=request.kind, mode=request.mode, worktree=str(worktree.top))
     with open_session(worktree, request, settings, ui, ready, run_dir, record) as session:
         state, window = session.state, session.requests.window
-        size = tokens(shown_turns(state.turns))
+        size = estimate_turns(shown_turns(state.turns))
         try:
-            sent = tokens(window.turns(state))
+            sent = estimate_turns(window.turns(state))
             if sent < _SHORT * window.budget:
                 raise NothingDone(f"nothing to compact: the conversation is short (about {sent:,} tokens)")
             state = session.requests.ready(state, force=True)
         finally:
             session.live.ended(before.state if before.state in ENDS else "stopped", before.text)
-    return size, tokens(shown_turns(state.turns))
+    return size, estimate_turns(shown_turns(state.turns))
 
 
 def first_request(
@@ -135,7 +134,9 @@ def first_request(
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
         base = Path(name).resolve()
         run_dir = RunDirectory(Layout(base / ".repoagent", base), request.name)
-        with open_session(worktree, request, settings, ui, ready, run_dir, Record(request.prompt)) as session:
+        with open_session(
+            worktree, request, settings, ui, ready, run_dir, RunRecord(request.prompt)
+        ) as session:
             state = start_conversation(session.context, session.state, session.confinement)
             (first,) = session.requests.render(state)
             session.live.ended("stopped", "")
@@ -150,30 +151,30 @@ def open_session(  # noqa: PLR0917
     ui: RunInterface,
     ready: ModelSetup,
     run_dir: RunDirectory,
-    record: Record,
+    record: RunRecord,
 ) -> Iterator[RunSession]:
     """Open a session that holds the run for the block, with the run's tools and earlier changes."""
     with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
         form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
         tool_context = EditSession(
-            worktree, edit_request(request, settings), Draft({}), set(), gate(worktree.top, ()),
+            worktree, edit_request(request, settings), Draft({}), set(), off_limits_gate(worktree.top, ()),
             form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
-            conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output),
+            conversation=run_dir.conversation, attachments=lazy_attachments(ready, run_dir.output),
         )  # fmt: skip
         approvals = create_gate(run_dir, settings, request, confinement, ui.approve)
         change_set = open_change_set(worktree, run_dir.changes)
         last_commit = change_set.settle_commit()
         commits = [last_commit] if last_commit is not None else []
         context = RunContext(
-            worktree, layout(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
+            worktree, layout_of(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
             commits=commits, unreviewed=bool(change_set.changes or commits),
         )  # fmt: skip
         state = open_state(run_dir.conversation)
         toolset = create_toolset(context, confinement, state.turns, stack)
         context.tools = toolset.tools
         system = system_parts(context, context.tools, toolset.parts)
-        requests = ModelRequests(context, system, schemas(context.tools) if ready.native else ())
+        requests = ModelRequests(context, system, tool_schemas(context.tools) if ready.native else ())
         yield RunSession(context, live, confinement, state, toolset, requests, stack)
 
 
@@ -190,7 +191,7 @@ class RunSession:
     stack: ExitStack
     asked_to_finish: bool = False  # after a reply without an action
 
-    def go(self) -> Outcome:
+    def go(self) -> LoopOutcome:
         """Run to completion. Raises NothingDone if the model rejects the task, after reverting its changes."""
         try:
             agent = self._start()
@@ -262,7 +263,7 @@ class RunSession:
             turn = extra_turn("user", mask(text), "message")
             if (name, turn.text) not in known:  # else the run was killed before `confirm`
                 context.ui.note("received a message")
-                yield Turn("user", turn.text, {**turn.meta, "message": name, "time": now()})
+                yield Turn("user", turn.text, {**turn.meta, "message": name, "time": timestamp()})
         self.live.confirm()
         repair_plan(context)
         try:
@@ -298,7 +299,7 @@ class RunSession:
         if names:
             text = f"its uncommitted changes ({', '.join(names)}) are still in your files"
         if context.run_dir.conversation.exists():
-            ensure(context.layout)
+            ensure_root(context.layout)
             text += f"; the conversation is in {context.run_dir.conversation}"
         raise Refused(
             f"the folder of run {context.run_dir.name} was removed (by `git clean -x`, for example), which "
@@ -344,7 +345,7 @@ class RunSession:
             say("note: this run is read-only, so its earlier changes are still in your files")
             return
         try:
-            overlaps = revert(
+            overlaps = revert_changes(
                 change_set,
                 [change.name for change in changes],
                 lambda reverse: write_reverse(context.worktree, reverse, changes, f"{name}-back"),

@@ -15,7 +15,14 @@ from repoagent.errors import Refused
 from repoagent.llm.model import fence, printable
 from repoagent.storage.layout import Warn
 from repoagent.storage.secrets import mask
-from repoagent.tasks.markdown_files import MarkdownFolder, WhyNot, cut, front_matter, read_all, text_field
+from repoagent.tasks.markdown_files import (
+    MarkdownFolder,
+    WhyNot,
+    cut_at_word,
+    front_matter,
+    read_all,
+    text_field,
+)
 
 FILE = "SKILL.md"
 LARGEST = 64 * 1024  # bytes of a file of a skill
@@ -48,7 +55,7 @@ class Skill:
 
     def line(self, longest: int = LONGEST) -> str:
         """The skill's line in a list, with at most `longest` characters of its description."""
-        return f"- {self.name}: {cut(self.description, longest)}"
+        return f"- {self.name}: {cut_at_word(self.description, longest)}"
 
 
 def skill_folders(

@@ -11,12 +11,12 @@ from itertools import accumulate
 from pathlib import Path
 
 from repoagent.agent.loop import why_skipped
-from repoagent.agent.parse_reply import parse
-from repoagent.agent.sandbox.launch.syscalls import within
+from repoagent.agent.parse_reply import parse_reply
+from repoagent.agent.sandbox.launch.syscalls import is_within
 from repoagent.agent.sandbox.mounts import writable_roots
-from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, extra_turn, steps
+from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, extra_turn, steps_of_run
 from repoagent.edit.checks import preflight
-from repoagent.edit.prompt.blocks import facts_block, quoted
+from repoagent.edit.prompt.blocks import facts_block, quote_path
 from repoagent.edit.request import EditRequest
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.files import is_ignored
@@ -25,9 +25,9 @@ from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree, gather_facts
 from repoagent.llm.conversation import Turn
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.json_files import now
+from repoagent.storage.json_files import timestamp
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import INDEX, named, names_of, paths_of
+from repoagent.tasks.changes.change_set import INDEX, names_of, paths_of, quote_unless_plain
 from repoagent.tasks.changes.snapshot import settle_command
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
@@ -67,7 +67,7 @@ def start_conversation(
     request, tool_context = context.request, context.tool_context
     state = _with_interrupted(context, state)
     if request.prompt:
-        meta = {"time": now(), "run": context.run_dir.name}
+        meta = {"time": timestamp(), "run": context.run_dir.name}
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
         raise UsageError(f'run {context.run_dir.name} has nothing to resume; use `repoagent run "PROMPT"`')
@@ -84,7 +84,7 @@ def start_conversation(
         facts.append(f"the user's uncommitted work: {names_of(sorted(others))}")
     if folder := current_folder(context.worktree.top):
         relative = "all paths here are relative to the top of the repository"
-        facts.append(f"the user is in the folder {quoted(folder)}; {relative}")
+        facts.append(f"the user is in the folder {quote_path(folder)}; {relative}")
     if request.worktree:
         facts.append(
             "This is a linked work tree, created for you: it does not contain files that git ignores "
@@ -122,12 +122,12 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
 
 def _with_interrupted(context: RunContext, state: State) -> State:
     """Add an observation for an interrupted action that is not repeated or, with a new prompt, was not performed."""
-    all_steps = steps(state.turns)
+    all_steps = steps_of_run(state.turns)
     if not all_steps or len(all_steps[-1].observations) > len(all_steps[-1].performed):
         return state
     step = all_steps[-1]
     by_name = {tool.name: tool for tool in (*OWN, *context.tools)}
-    actions = parse(step.reply.text, by_name.keys(), nonce=state.nonce).actions
+    actions = parse_reply(step.reply.text, by_name.keys(), nonce=state.nonce).actions
     waiting = actions[len(step.performed) :]
     if not waiting or why_skipped(by_name[waiting[0].kind], waiting[0], step.performed):
         return state
@@ -177,7 +177,7 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
     python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
     version = f", Python {python[1]}" if python else ""
     lines = [
-        f"work tree: {named(str(context.worktree.top))}; system: {system} ({os.uname().machine}){version}"
+        f"work tree: {quote_unless_plain(str(context.worktree.top))}; system: {system} ({os.uname().machine}){version}"
     ]
     if runs:
         lines += [f"commands: {sentence}" for sentence in confined_text(confinement, context.gate.why_none)]
@@ -198,8 +198,8 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
     if runs and (tests := _tests(context.worktree.top, names)):
         commands = [f"`{command}` ({file})" for command, file in tests.items()]
         lines.append(f"tests: {', '.join(commands[:MOST])}")
-    lengths = accumulate(len(named(name)) + 1 for name in names)
-    listed = list(map(named, names[: sum(length <= LISTED for length in lengths)]))
+    lengths = accumulate(len(quote_unless_plain(name)) + 1 for name in names)
+    listed = list(map(quote_unless_plain, names[: sum(length <= LISTED for length in lengths)]))
     omitted = [f"and {len(names) - len(listed)} more"] if len(names) > len(listed) else []
     lines.append(f"top folder: {' '.join([*listed, *omitted]) or 'empty'}")
     return "This run:\n" + "\n".join(lines)
@@ -211,7 +211,7 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
         return
     home = os.path.realpath(Path.home())
-    home_text = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
+    home_text = "" if any(is_within(home, root) for root in writable_roots(policy)) else ", HOME too,"
     *folders, last = confinement.writable()
     writable = f"{', '.join(folders)} and {last}" if folders else f"{last} only"
     network = "network" if policy.network else "no network (so no `pip install`)"

@@ -23,24 +23,24 @@ from typing import Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.state import Needs, Tool, failing, switched_on
+from repoagent.agent.state import Needs, Tool, report_usage_errors, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused, UsageError
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.history.index.index import ITSELF
-from repoagent.llm.conversation import read
+from repoagent.llm.conversation import read_conversation
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
 from repoagent.llm.usage import cost_text
 from repoagent.storage import json_files
-from repoagent.storage.atomic import sweep
-from repoagent.storage.locks import locked
+from repoagent.storage.atomic import remove_temporary_files
+from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
-from repoagent.tasks.agent_types import AgentType, narrowed
-from repoagent.tasks.changes.change_set import named, open_change_set
+from repoagent.tasks.agent_types import AgentType, narrow_type
+from repoagent.tasks.changes.change_set import open_change_set, quote_unless_plain
 from repoagent.tasks.run_context import RunContext, RunRequest, read_spec, write_spec
-from repoagent.tasks.runs.directory import LONGEST, Record, RunDirectory, names_of_folders, new_name
+from repoagent.tasks.runs.directory import LONGEST, RunDirectory, RunRecord, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, read_run
 
 AT_ONCE = 6
@@ -83,7 +83,7 @@ class Subagent:
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.error = "it ended without an answer"
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `end`)
-        with uninterrupted():
+        with defer_signals():
             self.process = subprocess.Popen(
                 [sys.executable, *ITSELF, *arguments],
                 cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
@@ -112,7 +112,7 @@ class Subagent:
         if lines := self._stderr.read().decode("utf-8", "replace").split("\n")[:-1]:
             self.error = lines[-1].rstrip()
 
-    def used(self, record: Record) -> tuple[Usage, float | None, int]:
+    def used(self, record: RunRecord) -> tuple[Usage, float | None, int]:
         """The subagent's usage, cost and number of calls, from its final event, or from `record` if it was killed."""
         last = self.last or {}
         if "usage" not in last:
@@ -151,14 +151,14 @@ class Subagent:
         self._events.put(None)
 
 
-def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
+def merge_changes(context: RunContext, count: Callable[[RunRecord], None]) -> str:
     """Merge the changes of subagents after a kill, and return a report for the model. `count` gets the record of each
     subagent whose result is not in the conversation yet."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
     for name in sorted(names_of_folders(context.layout)):
         run_dir = RunDirectory(context.layout, name)
-        sweep(run_dir.folder)  # it may have been killed while it started
+        remove_temporary_files(run_dir.folder)  # it may have been killed while it started
         try:
             parent = read_spec(run_dir)[0].parent if run_dir.subagent.is_file() else ""
         except (Refused, UsageError) as error:
@@ -167,7 +167,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
         if parent != context.run_dir.name:
             continue
         try:
-            with locked(run_dir.lock, timeout=_WAIT, label=f"run {name}"):
+            with hold_lock(run_dir.lock, timeout=_WAIT, label=f"run {name}"):
                 changed = _take_over(context, run_dir)
         except Busy:
             stop = f"stop it with `repoagent runs stop {name}`"
@@ -179,7 +179,11 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
             count(record)
             if run.state in ("done", "answered"):
                 answer = record.text
-                if len(answer) >= LONGEST and (full := read(run_dir.conversation)) and full.turns:
+                if (
+                    len(answer) >= LONGEST
+                    and (full := read_conversation(run_dir.conversation))
+                    and full.turns
+                ):
                     answer = full.turns[-1].text
                 texts.append(_result(run, answer, ok=True))
             else:
@@ -193,7 +197,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
 def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
     """Merge the changes of an ended subagent into the run's; returns their names."""
     for folder in run_dir.folders:  # it may have been killed
-        sweep(folder)
+        remove_temporary_files(folder)
     change_set, of_child = context.change_set, open_change_set(context.worktree, run_dir.changes)
     changes = of_child.present()
     if not changes and not of_child.candidates:
@@ -216,7 +220,7 @@ def _result(run: Run, text: str, *, ok: bool) -> str:
     return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
 
 
-def _usage_text(record: Record) -> str:
+def _usage_text(record: RunRecord) -> str:
     """For example "3 calls, 12,345 tokens, $0.0210"."""
     calls = f"{plural(record.turns, 'call')}, {record.tokens:,} tokens"
     return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
@@ -271,7 +275,7 @@ class SubagentPool:
         if background:
             divided = {name: getattr(left, name) for name in ("turns", "tokens", "cost")}
             left = replace(left, **{name: n and type(n)(n / SHARE) for name, n in divided.items()})
-        child = narrowed(type_, self.tools - {"delegate"}, mode, left)
+        child = narrow_type(type_, self.tools - {"delegate"}, mode, left)
         model = child.model or self.model
         if model == AbsentModel.spec:
             raise UsageError("a subagent needs a model, and none is configured")
@@ -325,7 +329,7 @@ class SubagentPool:
             text = record.text or subagent.error
         text = _result(run, text, ok=ok)
         if changed:
-            text += f"\nIt changed {', '.join(map(named, changed))}: now part of your change."
+            text += f"\nIt changed {', '.join(map(quote_unless_plain, changed))}: now part of your change."
         data: dict[str, object] = {
             "child": subagent.name, "kind": subagent.kind, "files": changed,
             "ended": run.state, "calls": record.turns, "tokens": record.tokens, "cost": record.cost,
@@ -348,6 +352,6 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
     )
     wait_text = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a subagent.'
     return (
-        Tool("delegate", text, failing("delegate", subagents.delegate), needs=subagents.needs),
-        Tool("wait", wait_text, failing("wait", wait_for), needs="nothing"),
+        Tool("delegate", text, report_usage_errors("delegate", subagents.delegate), needs=subagents.needs),
+        Tool("wait", wait_text, report_usage_errors("wait", wait_for), needs="nothing"),
     )

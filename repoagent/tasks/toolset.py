@@ -13,13 +13,13 @@ from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Asker, Gate, user_rules
-from repoagent.agent.approvals.rules import HiddenFiles, rules
-from repoagent.agent.context_window.shorten_text import spilling
+from repoagent.agent.approvals.rules import HiddenFiles, parse_rules
+from repoagent.agent.context_window.shorten_text import spill_long_results
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.plan import task_tool
-from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
-from repoagent.agent.sandbox.confine import why_ended, why_none
-from repoagent.agent.sandbox.policy import scrubbed
+from repoagent.agent.python_tool import LOST_STATE, KernelSession, find_interpreter
+from repoagent.agent.sandbox.confine import why_ended, why_no_sandbox
+from repoagent.agent.sandbox.policy import scrub_environment
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
@@ -31,12 +31,12 @@ from repoagent.storage import json_files
 from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import agent_types_block, find_agent_types
 from repoagent.tasks.changes.change_set import names_of
-from repoagent.tasks.changes.command_watch import Guard, Watch
+from repoagent.tasks.changes.command_watch import CommandWatch, WriteGuard
 from repoagent.tasks.file_tools import change_tools, output_name, reading_tools, scratch_tool, writing_tool
-from repoagent.tasks.finish import Finishing
+from repoagent.tasks.finish import FinishTool
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.sandbox import Confinement, are_blobs, explainer, hidden_paths, hiding_variables
+from repoagent.tasks.sandbox import Confinement, are_blobs, error_explainer, hidden_paths, hiding_variables
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
 from repoagent.tasks.subagents import SubagentPool, delegate_tools
 from repoagent.tasks.user_programs import EVENTS, UserHooks, plugin_tools
@@ -51,15 +51,15 @@ def create_gate(
 ) -> Gate:
     configuration = user_file(os.environ)
     policy, hidden = confinement.policy, confinement.hidden
-    reason = "" if confinement.name else why_none() if request.confine else "the sandbox is turned off."
+    reason = "" if confinement.name else why_no_sandbox() if request.confine else "the sandbox is turned off."
     allow = (*settings.texts("run.allow"), *user_rules(configuration), *request.allow)
     deny = (*settings.texts("run.deny"), *user_rules(configuration, "run.deny"))
     return Gate(
         # without a sandbox, nothing prevents a command of a plan-only run from writing
         "read-only" if request.plan_only and not confinement.name else request.mode,
         asker,
-        allow=rules(dict.fromkeys(allow)),
-        deny=rules(dict.fromkeys(deny)),
+        allow=parse_rules(dict.fromkeys(allow)),
+        deny=parse_rules(dict.fromkeys(deny)),
         remember=partial(keep_rules, policy.top),
         audit=lambda event: json_files.record(run_dir.layout, {"run": request.name, **event}),
         sandbox=confinement.name,
@@ -91,7 +91,7 @@ class Toolset:
     parts: list[Part]
     runner: CommandRunner
     hooks: UserHooks
-    finishing: Finishing
+    finishing: FinishTool
     kernel: KernelSession | None = None
     subagents: SubagentPool | None = None
 
@@ -117,7 +117,7 @@ def create_toolset(
     )
     runner = _command_runner(context, confinement)
     stack.callback(runner.close)
-    finishing = Finishing(context, hooks, confinement)
+    finishing = FinishTool(context, hooks, confinement)
 
     def after_edit(paths: Sequence[str]) -> str:
         if hooks.commands["after_edit"] is None:
@@ -145,7 +145,11 @@ def create_toolset(
             return replace(observation, text=mask(observation.text), once=mask(observation.once))
 
         masked = tool if tool.name == EDIT else replace(tool, perform=perform)
-        return masked if tool.name in BOUNDED else spilling(masked, context.run_dir.output, output_name)
+        return (
+            masked
+            if tool.name in BOUNDED
+            else spill_long_results(masked, context.run_dir.output, output_name)
+        )
 
     tools = [
         writing_tool(context, after_edit),
@@ -185,7 +189,7 @@ def create_toolset(
 
 def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:
     """The command runner; the user is told about limits of the sandbox and hidden files."""
-    env = scrubbed(os.environ, confinement.policy)
+    env = scrub_environment(os.environ, confinement.policy)
     change_set, say = context.change_set, context.ui.say
 
     @cache
@@ -201,7 +205,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         json_files.record(context.layout, *({"run": context.run_dir.name, **event} for event in events))
 
     sensitive = context.request.allow_sensitive
-    guard = Guard(change_set, say, context.ui.approve, context.write, agreed, sensitive=sensitive)
+    guard = WriteGuard(change_set, say, context.ui.approve, context.write, agreed, sensitive=sensitive)
     if confinement.sandbox is not None:
         for sentence in confinement.sandbox.limits_of(confinement.policy):
             say(f"note: {sentence}")
@@ -216,10 +220,10 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         unshown=variables,
         why_ended=why_ended,
         seconds_left=lambda: context.model_setup.meter.left.seconds,
-        watch=Watch(context.worktree, change_set, say, audit_all, guard),
+        watch=CommandWatch(context.worktree, change_set, say, audit_all, guard),
         audit=context.audit,
         shown_as=output_name,
-        explain=explainer(confinement),
+        explain=error_explainer(confinement),
         running=context.ui.running,
         timeout=context.settings.number("run.timeout"),
     )
@@ -231,7 +235,7 @@ def _kernel(
     """None if the extra is missing, or if the sandbox has no sockets."""
     if confinement.sandbox is not None and not confinement.sandbox.mounting:
         return None
-    program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
+    program = find_interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
     if program is None:
         return None
     about = [turn for turn in turns if turn.meta.get("kind") == "python" or LOST_STATE in turn.text]

@@ -26,7 +26,7 @@ from repoagent.llm.model import fence, printable
 from repoagent.storage import json_files
 from repoagent.storage.layout import Warn
 from repoagent.storage.secrets import mask, unmask, without_secrets
-from repoagent.tasks.markdown_files import cut, one_line
+from repoagent.tasks.markdown_files import cut_at_word, one_line
 
 VERSION = 1
 PATIENCE = 10.0  # seconds for a description
@@ -139,7 +139,7 @@ def plugin_tools(
             path = _program(entry, top)
             ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
             if not ran.ok:
-                printed = cut(one_line(ran.errors or ran.output), 200)
+                printed = cut_at_word(one_line(ran.errors or ran.output), 200)
                 reason = f"{ran.failure} when called with --description"
                 raise Refused(f"{reason}: {printed}" if printed else reason)
             description = read_description(ran.output)
@@ -201,9 +201,11 @@ def read_description(output: str) -> Description:
     if invalid:
         raise Refused(f"has a description without a valid {invalid}")
     args = (
-        None if given.args is None else {name: cut(one_line(text), 120) for name, text in given.args.items()}
+        None
+        if given.args is None
+        else {name: cut_at_word(one_line(text), 120) for name, text in given.args.items()}
     )
-    text, body = (cut(one_line(each), LONGEST) for each in (given.text, given.body))
+    text, body = (cut_at_word(one_line(each), LONGEST) for each in (given.text, given.body))
     return replace(given, text=text, body=body, args=args)
 
 
@@ -214,7 +216,7 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
         if not description.reads_only:
             args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())
             body = f" {action.body.strip()}" if action.body.strip() else ""
-            text = cut(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), LONGEST)
+            text = cut_at_word(re.sub(r"\s+", " ", printable(f"{action.kind}({args}){body}")), LONGEST)
             reason = "it runs with your rights, outside the sandbox"
             verdict = decide(ApprovalRequest("tool", text, (f"tool:{name}(*",), reason))
             if not verdict.allowed:
@@ -313,7 +315,7 @@ class UserHooks:
         output = mask(printable(excerpt(ran.output)))
         if ran.ok and not output.strip():
             return HookAnswer()
-        command_text = cut(one_line(mask(without_secrets(command))), 200)
+        command_text = cut_at_word(one_line(mask(without_secrets(command))), 200)
         failure = "" if ran.ok else f" {ran.failure}"
         lead = f"The user's command {event} (`{command_text}`){failure}"
         text = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."

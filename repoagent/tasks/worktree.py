@@ -15,8 +15,8 @@ from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.index import read_status
 from repoagent.git.objects import head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, git, git_output
-from repoagent.git.worktree import WorkTree, current_branch, layout, open_worktree
-from repoagent.tasks.runs.directory import Record, RunDirectory, refuse_foreign
+from repoagent.git.worktree import WorkTree, current_branch, layout_of, open_worktree
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord, refuse_foreign
 from repoagent.tasks.runs.list import Run, read_run
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def run_in_worktree(
 ) -> RunOutcome:
     """Start or resume a run in its earlier linked work tree, in a new one if the request has a `worktree` or `branch`,
     otherwise in `worktree`. A linked work tree without uncommitted changes is removed at the end. Raises what
-    `session.run`, `create_linked` and `reopen_linked` raise."""
-    from repoagent.tasks.session import run
+    `session.run_task`, `create_linked` and `reopen_linked` raise."""
+    from repoagent.tasks.session import run_task
 
     run_dir, before = _record_of(worktree, request.name)
     if (earlier := reopen_linked(worktree, before.worktree, before.branch)) is not None:
@@ -43,10 +43,10 @@ def run_in_worktree(
         without = "; your uncommitted changes are not in it" if read_status(worktree).changed else ""
         ui.say(f"working in {linked.top}, on the new branch {branch}{without}")
     else:
-        return run(worktree, request, settings, ui, ready)
+        return run_task(worktree, request, settings, ui, ready)
     request = replace(request, worktree=str(linked.top), branch=branch)
     try:
-        outcome = run(linked, request, settings, ui, ready)
+        outcome = run_task(linked, request, settings, ui, ready)
     except RepoagentError:
         if not run_dir.conversation.exists():  # the run never started
             close_linked(worktree, linked, branch)
@@ -74,12 +74,12 @@ def worktree_of(worktree: WorkTree, run: Run) -> WorkTree:
     return linked
 
 
-def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
+def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, RunRecord]:
     """The directory and record of a run, an empty record if it is new. Raises Refused for a run that came with the
     repository."""
-    run_dir = RunDirectory(layout(worktree), name)
+    run_dir = RunDirectory(layout_of(worktree), name)
     refuse_foreign(run_dir)
-    return run_dir, read_run(run_dir).record if run_dir.record.exists() else Record()
+    return run_dir, read_run(run_dir).record if run_dir.record.exists() else RunRecord()
 
 
 def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
@@ -147,7 +147,7 @@ def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> st
         if existing is None or not branch:
             return ""
         return f"kept its work tree; `git worktree remove {shlex.quote(folder)}` removes it"
-    refuse_foreign(RunDirectory(layout(worktree), name))
+    refuse_foreign(RunDirectory(layout_of(worktree), name))
     if existing is not None:
         try:
             git(worktree.top, "worktree", "remove", "--", folder, read_only=False)

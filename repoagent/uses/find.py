@@ -20,20 +20,20 @@ from repoagent.errors import RepoagentError
 from repoagent.git.files import read_source
 from repoagent.git.process import OFFLINE, GitError, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.syntax.occurrences import Occurrence, Role, is_prose, occurrences
+from repoagent.syntax.occurrences import Occurrence, Role, find_occurrences, is_prose
 from repoagent.syntax.symbol import Symbol
 from repoagent.uses.symbols import (
     CODE,
     FUNCTIONS,
     HOLDERS,
-    Definition,
+    FileUses,
+    SymbolDefinition,
     SymbolQuery,
     Uses,
-    UsesIn,
     WhyNot,
-    family,
     is_test,
-    outer,
+    language_family,
+    outer_definitions,
     word_pattern,
 )
 
@@ -54,7 +54,7 @@ _LEFT_OUT = {
 }
 
 
-class Bounds(NamedTuple):
+class SearchBounds(NamedTuple):
     """Limits on the files that are parsed and read, and on their bytes. They are counts, not times, so that a busy
     machine gives the same answer."""
 
@@ -75,13 +75,13 @@ class Scan(NamedTuple):
     parsed: bool
 
 
-def find(
+def find_uses(
     worktree: WorkTree,
     queries: Sequence[SymbolQuery],
     why_not: WhyNot,
     *,
     near: Near | None = None,
-    bounds: Bounds = Bounds(),  # noqa: B008
+    bounds: SearchBounds = SearchBounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
     """The uses of each symbol, from one search for all of them, and a phrase for each reason why files were not read.
 
@@ -120,7 +120,7 @@ def find(
     parsed, room = bounds.parsed, bounds.parsed_bytes
     for path in sorted(texts, key=order):
         data = texts[path]
-        has = occurrences(path, data, names, parse=parsed > 0 and len(data) <= room)
+        has = find_occurrences(path, data, names, parse=parsed > 0 and len(data) <= room)
         if has.parsed:
             parsed, room = parsed - 1, room - len(data)
         if has.found:
@@ -128,7 +128,7 @@ def find(
             for occurrence in has.found:
                 by_name.setdefault(occurrence.name, []).append(occurrence)
             defined: dict[str, list[Symbol]] = {}
-            for symbol in outer(has.symbols):
+            for symbol in outer_definitions(has.symbols):
                 if symbol.name in names:
                     defined.setdefault(symbol.name, []).append(symbol)
             scans[path] = Scan(by_name, defined, has.symbols, has.parsed)
@@ -178,7 +178,9 @@ def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | No
         return None
 
 
-def _rare(texts: Mapping[str, bytes], names: set[str], bounds: Bounds) -> tuple[set[str], dict[str, int]]:
+def _rare(
+    texts: Mapping[str, bytes], names: set[str], bounds: SearchBounds
+) -> tuple[set[str], dict[str, int]]:
     """The names that at most `bounds.common` files hold, or the rarest one; and for each file that has one of them how
     many have its rarest."""
     pattern = word_pattern(names)
@@ -226,7 +228,7 @@ def _definers(query: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role
 
 def _definitions(
     path: str, scan: Scan, query: SymbolQuery, kinds: Mapping[Role, str]
-) -> Iterator[Definition]:
+) -> Iterator[SymbolDefinition]:
     """What is defined there under the name: the symbols of the outline, then what that does not list."""
 
     def is_meant(name: str) -> bool:
@@ -236,7 +238,7 @@ def _definitions(
     for symbol in symbols:
         name = symbol.qualified_name
         if not name.endswith(f"{symbol.name}.{symbol.name}") and is_meant(name):  # not a constructor
-            yield Definition(path, name, symbol.kind, symbol.first_line, symbol.last_line)
+            yield SymbolDefinition(path, name, symbol.kind, symbol.first_line, symbol.last_line)
     names: set[str] = set()
     for occurrence in scan.occurrences.get(query.name, ()):
         line, role = occurrence.line, occurrence.role
@@ -248,7 +250,7 @@ def _definitions(
         name = f"{holders[-1]}.{query.name}" if is_held else query.name
         if name not in names and is_meant(name):
             names.add(name)  # a variable that is set again is one variable
-            yield Definition(path, name, kinds[role], line, line)
+            yield SymbolDefinition(path, name, kinds[role], line, line)
 
 
 def _uses(
@@ -289,7 +291,7 @@ def _uses(
                 last = symbol.last_line
         around = (each for line in lines for each in functions if each.first_line <= line <= each.last_line)
         within = tuple(dict.fromkeys(each.qualified_name for each in around))
-        files.append(UsesIn(path, tuple(lines), not scan.parsed, is_test(path), within))
+        files.append(FileUses(path, tuple(lines), not scan.parsed, is_test(path), within))
     is_prose_last = not home or not is_prose(home)  # unless it is what was asked about
     files.sort(
         key=lambda row: (
@@ -306,7 +308,7 @@ _GO_PACKAGE = re.compile(rb"^package[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _WITHOUT_SELF = (".java", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".cs", ".kt", ".swift", ".scala", ".rb")
 
 
-def _roles_of_uses(definitions: Sequence[Definition], scans: Mapping[str, Scan]) -> frozenset[Role]:
+def _roles_of_uses(definitions: Sequence[SymbolDefinition], scans: Mapping[str, Scan]) -> frozenset[Role]:
     """The roles in which a symbol may be used: a function of a module alone or through the module, a method after a
     value; a field, and what is defined nowhere, in any role."""
     roles: set[Role] = {"text", "qualified"}
@@ -337,7 +339,7 @@ def _lines_used(
         is_other_package = path.endswith(".go") and home.endswith(".go") and folder != home_folder
         if is_other_package or any(occurrence.role == "definition" for occurrence in own):
             roles = roles - {"name"}  # alone it means something else there
-        if family(path) and family(home) and family(path) != family(home):
+        if language_family(path) and language_family(home) and language_family(path) != language_family(home):
             roles = roles - {"member", "attribute", "qualified"}
     is_member = "member" in roles
     candidates = (one for one in own if one.role in roles)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 
-from repoagent.display_text import cut, plural
+from repoagent.display_text import plural, truncate
 from repoagent.git.worktree import WorkTree
-from repoagent.history.render import plain
+from repoagent.history.render import plain_line
 from repoagent.syntax.occurrences import is_prose
 from repoagent.syntax.outline import outline
-from repoagent.uses.find import Bounds, find
-from repoagent.uses.symbols import SymbolQuery, Uses, WhyNot, is_test, outer
+from repoagent.uses.find import SearchBounds, find_uses
+from repoagent.uses.symbols import SymbolQuery, Uses, WhyNot, is_test, outer_definitions
 
 NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 # my_name, myName, MY_NAME, MyName
@@ -29,7 +29,7 @@ TESTS = 6
 LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
 INDEX = 1 << 20  # bytes of git's index (some 8,000 files) of the largest repository that a run searches
-_BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
+_BOUNDS = SearchBounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
 _SORT = (
     r"(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
     r"parameter|argument|option|flag|helper|fixture)s?\b"
@@ -99,7 +99,7 @@ def named_symbols(
     if not candidates:
         return []
     bounds = _BOUNDS._replace(spared=frozenset(query.name for rank, query in candidates if rank == 0))
-    all_uses, _ = find(worktree, [query for _, query in candidates], why_not, bounds=bounds)
+    all_uses, _ = find_uses(worktree, [query for _, query in candidates], why_not, bounds=bounds)
     ranked = [
         ((rank, not query.file, len(uses.files)), uses)
         for (rank, query), uses in zip(candidates, all_uses, strict=True)
@@ -124,7 +124,7 @@ def _candidates(
     defined: dict[str, str] = {}
     top: set[str] = set()
     for file, data in files.items():
-        for each in () if is_prose(file) else outer(outline(file, data)):
+        for each in () if is_prose(file) else outer_definitions(outline(file, data)):
             defined.setdefault(each.name, file)
             if each.depth == 0 and each.kind in ("function", "class"):
                 top.add(each.name)
@@ -171,8 +171,8 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
     first = next((definition for definition in definitions if not is_test(definition.path)), None)
     where = ""
     if first and all(definition.path not in files for definition in definitions):
-        where = f", defined in {plain(first.path, 100)}:{first.first_line}"
-    symbol = f"`{plain(uses.symbol, 80)}`"
+        where = f", defined in {plain_line(first.path, 100)}:{first.first_line}"
+    symbol = f"`{plain_line(uses.symbol, 80)}`"
     if not rows:
         return f"{symbol}{where}" if where else ""
     omitted = f", {plural(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
@@ -183,8 +183,8 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
         ellipsis = ", ..." if len(lines) > LINES else ""
         return f"{len(lines)} lines: {', '.join(map(str, lines[:LINES]))}{ellipsis}"
 
-    files_used = ", ".join(f"{plain(row.path, 100)} ({numbers(row.lines)})" for row in rows[:FILES])
-    return cut(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}", WIDTH)
+    files_used = ", ".join(f"{plain_line(row.path, 100)} ({numbers(row.lines)})" for row in rows[:FILES])
+    return truncate(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}", WIDTH)
 
 
 def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
@@ -205,12 +205,12 @@ def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]
                     ranked.setdefault((row.path, function), (not is_alike, not is_near, row.path))
         if ranked:
             group = tuple(sorted(ranked, key=lambda test: ranked[test]))
-            groups.setdefault(group, []).append(f"`{plain(uses.symbol, 80)}`")
+            groups.setdefault(group, []).append(f"`{plain_line(uses.symbol, 80)}`")
     most = max(2, TESTS // max(1, len(groups)))
     for tests, names in groups.items():
         by_path: dict[str, list[str]] = {}
         for path, name in tests[:most]:
-            by_path.setdefault(path, []).append(plain(name, 80))
-        shown = [f"{plain(path, 100)}: {', '.join(functions)}" for path, functions in by_path.items()]
+            by_path.setdefault(path, []).append(plain_line(name, 80))
+        shown = [f"{plain_line(path, 100)}: {', '.join(functions)}" for path, functions in by_path.items()]
         more = [f"{len(tests) - most} more"] if len(tests) > most else []
-        yield cut(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}", WIDTH)
+        yield truncate(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}", WIDTH)

@@ -33,7 +33,7 @@ _TEST = re.compile(
 
 
 @dataclass(frozen=True)
-class Definition:
+class SymbolDefinition:
     """The place where a symbol is defined. Lines count from 1, and `last_line` is inclusive. `kind` is that of the
     outline, or "field"."""
 
@@ -45,7 +45,7 @@ class Definition:
 
 
 @dataclass(frozen=True)
-class UsesIn:
+class FileUses:
     """A file that uses a symbol, with the line numbers of the uses, counted from 1."""
 
     path: str
@@ -60,14 +60,14 @@ class Uses:
     """The uses of one symbol."""
 
     symbol: str
-    definitions: tuple[Definition, ...]  # those asked about
-    elsewhere: tuple[Definition, ...]  # others of the same name
-    files: tuple[UsesIn, ...]  # the most informative ones first
+    definitions: tuple[SymbolDefinition, ...]  # those asked about
+    elsewhere: tuple[SymbolDefinition, ...]  # others of the same name
+    files: tuple[FileUses, ...]  # the most informative ones first
     more: int = 0  # files that a limit left out
 
 
 @dataclass(frozen=True)
-class Answer:
+class UsesAnswer:
     """The uses of a symbol, or of all symbols that `file` defines."""
 
     asked: str
@@ -126,13 +126,13 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
         from repoagent.git.files import no_such_file
 
         raise no_such_file(path, worktree.top)
-    names = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
+    names = {symbol.qualified_name: symbol.name for symbol in outer_definitions(outline(path, data))}
     if not names:
         raise UsageError(f"repoagent found no definitions in {path}; name a symbol instead")
     return [SymbolQuery(text, name, text, path) for text, name in list(names.items())[:SYMBOLS]]
 
 
-def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
+def outer_definitions(symbols: Iterable[Symbol]) -> list[Symbol]:
     """The definitions that other code can refer to by name. Names that are local to functions, and those that only
     Python itself calls, are left out."""
     definitions = []
@@ -163,6 +163,6 @@ _FAMILIES = {
 }
 
 
-def family(path: str) -> str:
+def language_family(path: str) -> str:
     """The group of languages that can call each other's methods, for the language of `path`; "" if there is none."""
     return _FAMILIES.get(PurePath(path).suffix, "")

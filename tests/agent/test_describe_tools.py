@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Observation
-from repoagent.agent.describe_tools import messages_of, protocol_text, schemas
-from repoagent.agent.parse_reply import parse
+from repoagent.agent.describe_tools import messages_of, protocol_text, tool_schemas
+from repoagent.agent.parse_reply import parse_reply
 from repoagent.agent.state import OWN, Tool, extra_turn
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Blocks, Message, Request
-from repoagent.llm.usage import estimate
+from repoagent.llm.model import Message, ReplyBlocks, Request
+from repoagent.llm.usage import estimate_usage
 
 DIFF = "```diff\n--- a/x.py\n+++ b/x.py\n@@\n one\n-two\n+2\n three\n```\n"
 
@@ -34,7 +34,7 @@ def test_prompt_describes_each_tool_once() -> None:
     assert prompt("read", "edit") == prompt("read", "edit")
     assert len(prompt("edit")) < 2800  # about 700 tokens: it is paid on every call
     example = prompt("edit").partition("commit message:")[2].partition("`<note>")[0]
-    parsed = parse(example + DIFF, ("read", "edit"))
+    parsed = parse_reply(example + DIFF, ("read", "edit"))
     assert parsed.problem is None  # its examples follow the protocol
     assert parsed.commit_message.startswith("Imperative subject of at most 72 characters\n\nWhy, ")
 
@@ -68,7 +68,7 @@ SCHEMAS = {  # the arguments, those that are required, and a part of the descrip
 
 
 def test_schema_is_derived_from_the_text() -> None:
-    found = {schema.name: schema for schema in schemas(CALLED)}
+    found = {schema.name: schema for schema in tool_schemas(CALLED)}
     assert found.keys() == SCHEMAS.keys()
     for name, (arguments, required, expected) in SCHEMAS.items():
         assert (found[name].arguments, found[name].required) == (arguments, required)
@@ -77,7 +77,7 @@ def test_schema_is_derived_from_the_text() -> None:
 
 def test_tagged_actions_are_not_native_tools() -> None:
     edit = tool("edit", "Write a diff.")
-    assert {schema.name for schema in schemas((*OWN, edit, *CALLED))} == {tool.name for tool in CALLED}
+    assert {schema.name for schema in tool_schemas((*OWN, edit, *CALLED))} == {tool.name for tool in CALLED}
     text = protocol_text((edit, *CALLED), native=True)
     assert "<finish>" in text and "Write a diff." in text and "<read" not in text
     assert "<read path=" in protocol_text((edit, *CALLED))
@@ -88,8 +88,8 @@ VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size
 
 @given(st.sampled_from(["read", "run"]), st.dictionaries(st.sampled_from(["path", "lines", "body"]), VALUES))
 def test_call_round_trip(name: str, arguments: dict[str, str]) -> None:
-    schema = next(schema for schema in schemas(CALLED) if schema.name == name)
-    (action,) = parse(schema.tag(arguments), NAMES).actions
+    schema = next(schema for schema in tool_schemas(CALLED) if schema.name == name)
+    (action,) = parse_reply(schema.tag(arguments), NAMES).actions
     assert (action.kind, {**action.args, "body": action.body}) == (name, {"body": "", **arguments})
 
 
@@ -101,10 +101,10 @@ def seen(kind: str, ok: str = "yes", **meta: str) -> Turn:
     return Turn("observation", f"what {kind} gave", {"kind": kind, "ok": ok, **meta})
 
 
-BLOCKS = Blocks("m", ({"type": "tool_use"},), "", (("c1", '<read path="a"/>'), ("c2", "<run>b</run>")))
+BLOCKS = ReplyBlocks("m", ({"type": "tool_use"},), "", (("c1", '<read path="a"/>'), ("c2", "<run>b</run>")))
 
 
-def sent(conversation: tuple[Turn, ...], blocks: Blocks = BLOCKS) -> Sequence[Message]:
+def sent(conversation: tuple[Turn, ...], blocks: ReplyBlocks = BLOCKS) -> Sequence[Message]:
     return messages_of(
         conversation, "ab12ab12", CALLED, lambda turn: blocks if "blocks" in turn.meta else None
     )
@@ -148,13 +148,13 @@ def test_reply_with_missing_results_is_text(conversation: tuple[Turn, ...]) -> N
 
 def test_two_replies_in_one_message_are_text() -> None:
     replies = Turn("assistant", "one", {"blocks": "x"}), Turn("assistant", "two")
-    thinking = Blocks("m", ({"type": "thinking"},), "p")
+    thinking = ReplyBlocks("m", ({"type": "thinking"},), "p")
     assert sent((Turn("user", "do it"), *replies, seen("read")), thinking)[1].blocks is None
 
 
 def test_schemas_and_thinking_are_estimated() -> None:
     """Limits and the window count what is sent in addition to the text."""
     bare = Request((), (Message("user", ()),))
-    assert estimate(Request((), bare.messages, tools=schemas(CALLED))).input > 150
-    thinking = Blocks("m", ({"type": "thinking", "thinking": "t" * 300, "signature": "s" * 30},), "p")
-    assert estimate(Request((), (Message("assistant", (), thinking),))).input == 113
+    assert estimate_usage(Request((), bare.messages, tools=tool_schemas(CALLED))).input > 150
+    thinking = ReplyBlocks("m", ({"type": "thinking", "thinking": "t" * 300, "signature": "s" * 30},), "p")
+    assert estimate_usage(Request((), (Message("assistant", (), thinking),))).input == 113

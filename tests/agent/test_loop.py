@@ -11,7 +11,15 @@ from unittest.mock import Mock
 import pytest
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.loop import LoopEvent, ModelAgent, Outcome, account, load_agent, replay, run
+from repoagent.agent.loop import (
+    LoopEvent,
+    LoopOutcome,
+    ModelAgent,
+    load_agent,
+    message_and_notes,
+    replay,
+    run_loop,
+)
 from repoagent.agent.state import Needs, State, Tool, open_state
 from repoagent.errors import CheckFailed, LimitReached, ModelError, Refused, UsageError
 from repoagent.llm.conversation import Turn, to_messages
@@ -81,7 +89,7 @@ class Game(NamedTuple):
     agent: Scripted
     table: Table
     events: list[LoopEvent]
-    outcome: Outcome
+    outcome: LoopOutcome
     turns: tuple[Turn, ...]
 
 
@@ -97,7 +105,7 @@ def play(
     agent, table, events = Scripted(list(replies)), Table(list(verdicts)), list[LoopEvent]()
     if file:
         state = open_state(file) if file.exists() else open_state(file).with_turn(*ASKED.turns)
-    outcome = run(agent, tools or table.tools(), state, on_event=events.append, **hooks)
+    outcome = run_loop(agent, tools or table.tools(), state, on_event=events.append, **hooks)
     return Game(agent, table, events, outcome, outcome.state.turns)
 
 
@@ -305,7 +313,7 @@ def test_last_commit_message_and_all_notes_count() -> None:
         "<finish>done</finish>",
     )
     assert (game.outcome.commit_message, game.outcome.notes) == ("Two", ("a", "b"))
-    assert account(game.table.tools(), game.outcome.state) == ("Two", ("a", "b"))
+    assert message_and_notes(game.table.tools(), game.outcome.state) == ("Two", ("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -362,8 +370,8 @@ def test_killed_run_resumes_without_repeated_calls(file: Path, at: int) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        run(agent, table.tools(), open_state(file).with_turn(Turn("user", "make it 2")), on_event=die)
-    outcome = run(agent, table.tools(), open_state(file))
+        run_loop(agent, table.tools(), open_state(file).with_turn(Turn("user", "make it 2")), on_event=die)
+    outcome = run_loop(agent, table.tools(), open_state(file))
     assert (outcome.kind, outcome.text) == ("finished", "done")
     assert len(agent.seen) == 3 and table.done == ["read a", "run one", "edit"]
     assert open_state(file) == outcome.state
@@ -414,7 +422,7 @@ def test_finished_earlier_run_is_ignored(file: Path) -> None:
     table = Table()
     state = open_state(file).with_turn(Turn("user", "and now?"))
     replay(table.tools(), state)
-    assert run(Scripted([ON]), table.tools(), state).text == "x"
+    assert run_loop(Scripted([ON]), table.tools(), state).text == "x"
     assert table.done == []
 
 
@@ -440,8 +448,8 @@ def prompt(state: State) -> tuple[Request, ...]:
     return (Request((Part("system"),), to_messages(state.turns, state.nonce)),)
 
 
-def talk(model: Parrot, limits: Limits, heard: list[str]) -> Outcome:
-    return run(ModelAgent(model, Meter(limits), prompt, on_text=heard.append), [], ASKED)
+def talk(model: Parrot, limits: Limits, heard: list[str]) -> LoopOutcome:
+    return run_loop(ModelAgent(model, Meter(limits), prompt, on_text=heard.append), [], ASKED)
 
 
 def test_limit_ends_an_endless_run() -> None:

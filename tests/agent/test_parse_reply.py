@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from repoagent.agent.actions import Action, render
-from repoagent.agent.parse_reply import Parsed, parse
+from repoagent.agent.actions import Action, render_action
+from repoagent.agent.parse_reply import Parsed, parse_reply
 from repoagent.llm.model import fence
 
 TOOLS = ("read", "search", "run", "write", "think", "message", "finish", "reject", "edit")
@@ -19,7 +19,7 @@ BLOCK = "x.py\n<<<<<<< SEARCH\n<run>a</run>\n=======\n<run>b</run>\n>>>>>>> REPL
 
 
 def read(reply: str, nonce: str = "7f3a9c21") -> Parsed:
-    return parse(reply, TOOLS, nonce=nonce)
+    return parse_reply(reply, TOOLS, nonce=nonce)
 
 
 def kinds(reply: str) -> list[str]:
@@ -104,7 +104,7 @@ def test_imitated_speaker_ends_the_reply() -> None:
 def test_observation_inside_a_line_ends_the_reply() -> None:
     parsed = read("<run>make</run><observation>ok</observation>\n<finish>it passes</finish>")
     assert parsed.actions == (Action("run", {}, "make"),) and "finish" in parsed.dropped
-    assert "another speaker" in (parse("Let me see.", TOOLS, was_cut=True).problem or "")
+    assert "another speaker" in (parse_reply("Let me see.", TOOLS, was_cut=True).problem or "")
 
 
 def test_speakers_are_ignored_in_diffs_bodies_and_code() -> None:
@@ -160,7 +160,7 @@ def test_all_patches_are_one_edit_without_the_tags() -> None:
 
 def test_patch_without_an_edit_tool_is_prose() -> None:
     """Otherwise a loop without the tool would never get an answer."""
-    parsed = parse(f"See:\n{DIFF}", ("read", "run"))
+    parsed = parse_reply(f"See:\n{DIFF}", ("read", "run"))
     assert parsed.actions == () and parsed.thought == f"See:\n{DIFF}".strip()
     assert read(DIFF).thought == ""
 
@@ -206,13 +206,13 @@ def test_any_reply_can_be_parsed(reply: str) -> None:
     assert {action.kind for action in parsed.actions} <= set(TOOLS)
     assert not (parsed.problem and parsed.actions)
     assert parsed.problem or parsed.actions or parsed.thought
-    again = parse(parsed.reply, TOOLS, nonce="7f3a9c21", was_cut=bool(parsed.dropped))
+    again = parse_reply(parsed.reply, TOOLS, nonce="7f3a9c21", was_cut=bool(parsed.dropped))
     assert (again.actions, bool(again.problem), again.dropped) == (parsed.actions, bool(parsed.problem), "")
 
 
 @given(st.lists(some_actions, min_size=1, max_size=4))
 def test_render_round_trip(wanted: list[Action]) -> None:
-    parsed = parse("\n".join(map(render, wanted)), TOOLS)
+    parsed = parse_reply("\n".join(map(render_action, wanted)), TOOLS)
     assert parsed.problem is None and parsed.thought == ""
     assert list(parsed.actions) == sorted(wanted, key=lambda action: action.kind == "finish")
 
@@ -237,7 +237,9 @@ def test_label_of_a_fence_stays_on_its_line() -> None:
 @given(junk, st.sampled_from(["````", "~~~~"]))
 def test_junk_in_a_fence_is_never_an_action(inside: str, fence: str) -> None:
     inside = "\n".join(line for line in inside.split("\n") if not line.lstrip().startswith(fence))
-    parsed = parse(f"Look:\n{fence}text\n{inside}\n{fence}\nThat is all.", ("run", "read", "finish", "think"))
+    parsed = parse_reply(
+        f"Look:\n{fence}text\n{inside}\n{fence}\nThat is all.", ("run", "read", "finish", "think")
+    )
     assert parsed.actions == () and parsed.dropped == ""
 
 

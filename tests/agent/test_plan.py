@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import parse
+from repoagent.agent.parse_reply import parse_reply
 from repoagent.agent.plan import (
     MARKS,
     Plan,
     Task,
     TaskState,
-    numbered,
-    performed,
+    change_plan,
     plan_from,
     plan_news,
     read_plan,
     task_tool,
     update_plan,
+    with_ids,
 )
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import Turn
@@ -63,7 +63,7 @@ NOTES = st.lists(LINES, max_size=4).map("\n".join)
 
 
 def ask(plan: Plan, body: str = "", **args: str) -> Plan:
-    return performed(plan, Action("task", args, body))[0]
+    return change_plan(plan, Action("task", args, body))[0]
 
 
 def perform(file: Path, body: str = "", **args: str) -> Observation:
@@ -97,7 +97,7 @@ def test_lines_that_are_tasks() -> None:
 
 
 def test_line_without_an_id_gets_the_next_free_one_and_keeps_it() -> None:
-    plan = numbered(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
+    plan = with_ids(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
     assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 4. sub\n- [ ] 5. twice\n"
     moved = Plan("\n".join(reversed(plan.text.splitlines())))
     assert [task.id for task in moved.tasks] == ["5", "4", "2", "3"]
@@ -126,8 +126,8 @@ def test_position_of_a_new_task() -> None:
 def test_adding_ids_does_not_change_the_tasks(plan: Plan) -> None:
     ids = [task.id for task in plan.tasks]
     assert len(set(ids)) == len(ids)
-    whole = numbered(plan)
-    assert whole.tasks == plan.tasks and numbered(whole) == whole
+    whole = with_ids(plan)
+    assert whole.tasks == plan.tasks and with_ids(whole) == whole
     new = {item.line for item in plan.items if not item.numbered}
     rest = [[line for n, line in enumerate(each.lines) if n not in new] for each in (plan, whole)]
     assert rest[0] == rest[1]
@@ -136,7 +136,7 @@ def test_adding_ids_does_not_change_the_tasks(plan: Plan) -> None:
 @given(PLANS, NOTES, st.sampled_from(list(MARKS)))
 @settings(max_examples=50)
 def test_change_leaves_the_other_tasks(plan: Plan, note: str, state: TaskState) -> None:
-    plan = numbered(plan)
+    plan = with_ids(plan)
     made = ask(plan, note, add="A new title")
     (id,) = {task.id for task in made.tasks} - {task.id for task in plan.tasks}
     assert [task for task in made.tasks if task.id != id] == list(plan.tasks)
@@ -272,7 +272,7 @@ def talk(file: Path, *replies: str) -> tuple[Turn, ...]:
     turns = [Turn("user", "do it")]
     for reply in replies:
         turns.append(Turn("assistant", reply))
-        for action in parse(reply, TOOLS).actions:
+        for action in parse_reply(reply, TOOLS).actions:
             seen = task_tool(file).perform(action)
             turns.append(Turn("observation", seen.text, {"kind": "task", "ok": "yes" if seen.ok else "no"}))
     return tuple(turns)

@@ -19,11 +19,11 @@ from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.approvals.rules import HiddenFiles
 from repoagent.agent.exec.process import TAIL, OutputFile
 from repoagent.agent.exec.tools import CommandRunner
-from repoagent.agent.kernel import CONNECTION, LARGEST, Cell, Message
-from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
-from repoagent.agent.sandbox.confine import Sandbox, find, unconfined, why_ended
+from repoagent.agent.kernel import CONNECTION, LARGEST, Cell, KernelMessage
+from repoagent.agent.python_tool import LOST_STATE, KernelSession, find_interpreter
+from repoagent.agent.sandbox.confine import Sandbox, find_sandbox, unconfined_command, why_ended
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
-from repoagent.agent.sandbox.policy import Policy, scrubbed
+from repoagent.agent.sandbox.policy import Policy, scrub_environment
 from tests.agent.sandbox.targets import until
 
 
@@ -37,11 +37,11 @@ class PythonTool:
         policy = Policy(self.top, self.scratch, memory=limits.get("memory"))
 
         def wrap(argv: object, report: Path | None = None, may: str = "all") -> list[str]:
-            return (sandbox.wrap if sandbox else unconfined)(argv, policy, report)
+            return (sandbox.wrap if sandbox else unconfined_command)(argv, policy, report)
 
         audit = self.events.append
         gate = Gate("ask", lambda asked: Verdict(True), audit=audit, sandbox=sandbox.name if sandbox else "")
-        env = scrubbed(os.environ, policy)
+        env = scrub_environment(os.environ, policy)
         env.pop("PYTEST_CURRENT_TEST", None)  # if set, ipykernel does not capture the output of programs
         output = base / "output"
         self.runner = CommandRunner(self.top, output, env, gate, wrap=wrap, why_ended=why_ended, audit=audit)
@@ -145,21 +145,23 @@ def test_choice_of_the_interpreter(tmp_path: Path) -> None:
         return str(folder / "bin" / "python")
 
     top = tmp_path / "top"
-    assert interpreter(top, {}, confined=True) == sys.executable
+    assert find_interpreter(top, {}, confined=True) == sys.executable
     own = environment("top/.venv")
-    assert interpreter(top, {}, confined=True) == own
-    assert interpreter(top, {}, confined=False) == sys.executable  # a file of the repository is not trusted
-    assert interpreter(top, {"VIRTUAL_ENV": str(top / ".venv")}, confined=False) == own
+    assert find_interpreter(top, {}, confined=True) == own
+    assert (
+        find_interpreter(top, {}, confined=False) == sys.executable
+    )  # a file of the repository is not trusted
+    assert find_interpreter(top, {"VIRTUAL_ENV": str(top / ".venv")}, confined=False) == own
     active = environment("active")
-    assert interpreter(top, {"VIRTUAL_ENV": str(tmp_path / "active")}, confined=True) == active
-    assert interpreter(top, {"VIRTUAL_ENV": "top/.venv"}, confined=False) == sys.executable
+    assert find_interpreter(top, {"VIRTUAL_ENV": str(tmp_path / "active")}, confined=True) == active
+    assert find_interpreter(top, {"VIRTUAL_ENV": "top/.venv"}, confined=False) == sys.executable
 
 
 def test_output_is_limited_and_keeps_its_end(tmp_path: Path) -> None:
     run = Cell("us", OutputFile(tmp_path / "o", 10))
     for text in ("12345", "6789012345", "lost", "x" * TAIL):
-        run.handle(Message("stream", "us", {"text": text}))
-    run.handle(Message("error", "us", {"traceback": ["the error"]}))
+        run.handle(KernelMessage("stream", "us", {"text": text}))
+    run.handle(KernelMessage("error", "us", {"traceback": ["the error"]}))
     run.output.close()
     start, end = "1234567890\n[… 20 bytes were not saved …]\n", "\nthe error\n"
     assert (tmp_path / "o").read_text() == start + "x" * (TAIL - len(end)) + end
@@ -177,7 +179,7 @@ def test_invalid_message_is_ignored(tmp_path: Path) -> None:
     for content in INVALID:
         output = OutputFile(tmp_path / "o", 1000)
         for kind in kinds:
-            Cell("us", output).handle(Message(kind, "us", content))
+            Cell("us", output).handle(KernelMessage(kind, "us", content))
         output.close()
         assert (tmp_path / "o").stat().st_size < 500, content
         (tmp_path / "o").unlink()
@@ -202,7 +204,7 @@ def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
         assert "more than 400 MB of memory" in greedy.text
 
 
-SANDBOXES = [found for found in (find(), Sandbox() if landlock_abi() else None) if found]
+SANDBOXES = [found for found in (find_sandbox(), Sandbox() if landlock_abi() else None) if found]
 
 
 @pytest.mark.soak

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action
-from repoagent.agent.parse_reply import parse
-from repoagent.agent.state import NEAR, PATIENCE, Step, repetition
+from repoagent.agent.parse_reply import parse_reply
+from repoagent.agent.state import NEAR, PATIENCE, Step, repetition_warning
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 
@@ -18,11 +18,11 @@ TOOLS = ("read", "run", "edit", "wait", "think", "message")
 
 
 def actions(step: Step) -> Sequence[Action]:
-    return parse(step.reply.text, TOOLS).actions
+    return parse_reply(step.reply.text, TOOLS).actions
 
 
 def step(reply: str, *results: str, ok: bool = True, extra: str = "") -> Step:
-    calls = zip(parse(reply, TOOLS).actions, results, strict=True)
+    calls = zip(parse_reply(reply, TOOLS).actions, results, strict=True)
     status = "yes" if ok else "no"
     seen = [Turn("observation", text, {"kind": call.kind, "ok": status}) for call, text in calls]
     noted = [Turn("observation", "told", {"kind": extra, "extra": extra})] if extra else []
@@ -39,7 +39,7 @@ def edit(number: int, ok: bool = True, prose: str = "Try.") -> Step:
 
 
 def warning(*steps: Step) -> str:
-    return repetition(steps, actions)
+    return repetition_warning(steps, actions)
 
 
 def test_same_reply_with_the_same_result() -> None:

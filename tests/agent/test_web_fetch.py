@@ -25,7 +25,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.browse_tool import Browser
-from repoagent.agent.web_fetch import Net, is_public, read_url
+from repoagent.agent.web_fetch import Network, is_public, read_url
 
 Answer = bytes | Callable[[socket.socket], None]
 
@@ -76,7 +76,7 @@ class Bench:
         self.events: list[Mapping[str, object]] = []
         self.addresses = {"one.test": ["127.0.0.1"], "two.test": ["127.0.0.1"]}
         self.gate = Gate("auto", lambda asked: self.asked.append(asked) or Verdict(True))
-        local = Net("127.0.0.1".__eq__, lambda host, port: self.addresses.get(host, []), seconds=5.0)
+        local = Network("127.0.0.1".__eq__, lambda host, port: self.addresses.get(host, []), seconds=5.0)
         self.browser = Browser(self.gate, local, audit=self.events.append)
 
     def __call__(self, url: str = "http://one.test:port/", **net: object) -> Observation:
@@ -175,7 +175,7 @@ def test_name_with_a_private_address_is_refused(bench: Bench) -> None:
 
 def test_local_address_is_refused_by_default(bench: Bench) -> None:
     for host in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
-        seen = bench(f"http://{host}:port/", may=Net().may, resolve=Net().resolve)
+        seen = bench(f"http://{host}:port/", may=Network().may, resolve=Network().resolve)
         assert not seen.ok and "not on the public internet" in seen.text
     assert not bench.site.requests
     local = f"http://127.0.0.1:{bench.site.port}/"

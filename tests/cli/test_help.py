@@ -10,7 +10,7 @@ import click
 import pytest
 
 from repoagent.cli.app import GROUPS, HIDDEN, cli
-from repoagent.cli.options import LONG, Command, show_all_options
+from repoagent.cli.options import LONG, GroupedCommand, show_all_options
 from repoagent.cli.run_program import run
 from repoagent.errors import Exit
 from tests.cli.apply_patch import Ask
@@ -74,7 +74,7 @@ def test_help_of_each_command_is_short_and_fits_80_columns(shown: Callable[..., 
             text = command.get_help(ctx)
         assert not [line for line in text.splitlines() if len(line) > 80], name
         options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
-        groups = command.option_groups if isinstance(command, Command) else {}
+        groups = command.option_groups if isinstance(command, GroupedCommand) else {}
         named = [param for names in groups.values() for param in names]
         assert len(named) == len({*named}) and {*named} <= {param.name for param in options}, name
         if not groups:

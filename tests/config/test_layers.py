@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config.layers import load, set_value
+from repoagent.config.layers import load_settings, set_value
 from repoagent.config.options import OPTIONS
 from repoagent.config.settings import Settings
 from repoagent.errors import Refused, UsageError
@@ -34,14 +34,14 @@ def user(home: Path, text: str) -> Path:
 def shared(layout: Layout, text: str) -> Settings:
     layout.root.mkdir(exist_ok=True)
     layout.config.write_text(text)
-    return load(layout, layout.root.parent)
+    return load_settings(layout, layout.root.parent)
 
 
 def test_each_layer_wins_over_the_one_before(
     repo: GitRepo, layout: Layout, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def now(**flags: object) -> tuple[object, str]:
-        settings = load(layout, repo.top, flags=flags)
+        settings = load_settings(layout, repo.top, flags=flags)
         assert settings.warnings == ()
         return settings["max_turns"], settings.origin("max_turns")
 
@@ -62,7 +62,7 @@ def test_each_layer_wins_over_the_one_before(
     target = path.rename(repo.top.parent / "dotfile.toml")
     path.symlink_to(target)
     target.write_text("max_cost = 1\ncommit.trailers = false")
-    settings = load(None, repo.top.parent, flags={"max_cost": "none"})
+    settings = load_settings(None, repo.top.parent, flags={"max_cost": "none"})
     assert (settings.number_or_none("max_cost"), settings.switch("commit.trailers")) == (None, False)
 
 
@@ -145,7 +145,7 @@ def test_a_configuration_that_is_a_link_is_refused(layout: Layout, tmp_path: Pat
     path.parent.mkdir(exist_ok=True)
     path.symlink_to(elsewhere / path.relative_to(layout.root))
     with pytest.raises(Refused):
-        load(layout, tmp_path)
+        load_settings(layout, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_an_invalid_value_names_origin_key_value_and_allowed_values(
 ) -> None:
     variable, key = f"REPOAGENT_{name.upper()}", name.replace("__", ".")
     with pytest.raises(UsageError, match=rf"^{variable}: invalid value {value!r} for {key}.*{allowed}"):
-        load(None, Path("/"), env={variable: value})
+        load_settings(None, Path("/"), env={variable: value})
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_another_type_or_invalid_toml_is_an_error_that_names_the_file(
     path = user(clean_environment, "")
     path.write_bytes(data)
     with pytest.raises(UsageError, match=re.escape(str(path))):
-        load(None, tmp_path)
+        load_settings(None, tmp_path)
 
 
 def test_unknown_keys_are_named(
@@ -190,7 +190,7 @@ def test_unknown_keys_are_named(
     user(clean_environment, "modle = 'x'\nzzz = 1\n[providers.openai]\napi_key = 'sk-verysecret'")
     repo.git("config", "repoagent.maxCosts", "1")
     monkeypatch.setenv("REPOAGENT_COMMIT_TRAILERS", "off")
-    in_file, in_git, in_env = load(layout, repo.top).warnings
+    in_file, in_git, in_env = load_settings(layout, repo.top).warnings
     assert in_file.endswith("config.toml: ignored unknown options modle, zzz, providers.openai.api_key")
     assert "verysecret" not in in_file
     assert in_git == "git config (local): ignored unknown option repoagent.maxcosts"
@@ -205,7 +205,7 @@ def test_git_config_knows_units_lists_valueless_keys_and_names_with_dots(repo: G
     repo.git("config", "repoagent.models.openai/gpt-4.1.cacheRead", "0.5")
     with (repo.top / ".git/config").open("a") as file:
         file.write('[repoagent "memory"]\n\tenabled\n')
-    settings = load(None, repo.top)
+    settings = load_settings(None, repo.top)
     assert settings.warnings == ()
     assert settings.whole("max_tokens") == 65536
     assert settings.texts("context") == ("a.md", "b c.md")
@@ -225,7 +225,7 @@ def test_a_file_of_configuration_has_a_limit(layout: Layout, clean_environment: 
     layout.config.unlink()
     user(clean_environment, "# more\n" * 200_000)
     with pytest.raises(UsageError, match="larger than 1024 KiB"):
-        load(None)
+        load_settings(None)
 
 
 # Setting a value: the rest of the file stays as its owner wrote it.

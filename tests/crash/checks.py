@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from repoagent.git.undo_log import list_edits
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.llm.conversation import read as read_conversation
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.llm.conversation import read_conversation
 from repoagent.memory.edit_records import read_edits
-from repoagent.memory.identity.store import memories
+from repoagent.memory.identity.store import read_memories
 from repoagent.memory.notes import read_notes
 from tests.conftest import GitRepo
 from tests.git.edits import journals
@@ -48,7 +48,7 @@ def done(repo: GitRepo) -> list[tuple[str, str | None, bool, tuple[str, ...]]]:
 def memory(repo: GitRepo) -> list[object]:
     """Return the memory of each file, without times, inodes and random names."""
     states: list[object] = []
-    for one in memories(layout(open_worktree(repo.top))):
+    for one in read_memories(layout_of(open_worktree(repo.top))):
         conversation = read_conversation(one.conversation)
         turns = conversation.turns if conversation else ()
         identity = one.identity
@@ -70,7 +70,7 @@ def _timeless(meta: object) -> list[tuple[str, str]]:
 
 def litter(repo: GitRepo) -> list[str]:
     """Return the paths that a crash left and that no command will ever remove."""
-    dirs = layout(open_worktree(repo.top))
+    dirs = layout_of(open_worktree(repo.top))
     left = [path for path in repo.top.rglob("*") if path.name.startswith((".tmp-", ".repoagent-", ".new-"))]
     locks = (repo.top / ".git").rglob("*.lock")
     left += [path for path in locks if "repoagent" not in path.parts]

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.llm.conversation import read
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.llm.conversation import read_conversation
 from repoagent.tasks.changes.change_set import open_change_set
 from tests.conftest import GitRepo
 from tests.crash.checks import contents, litter
@@ -93,7 +93,7 @@ class Stage:
 
     def go_on(self) -> int:
         """Resume the run, or start it again if the conversation is still empty, as a user would."""
-        conversation = read(self.repo.top / ".repoagent/conversations/work.md")
+        conversation = read_conversation(self.repo.top / ".repoagent/conversations/work.md")
         if conversation is None or not conversation.turns:
             return self.act()
         return self.program("run", "--resume", "work", *self.scene.arguments, *OPTIONS)
@@ -123,11 +123,11 @@ class Stage:
         if self.count() > most:
             found["calls"] = (most, self.file.read_text())
         worktree = open_worktree(self.repo.top)
-        for run_dir in sorted(layout(worktree).runs.iterdir()):
+        for run_dir in sorted(layout_of(worktree).runs.iterdir()):
             change_set = open_change_set(worktree, run_dir / "changes")
             if change_set.changes or change_set.pending:
                 found[f"ledger of {run_dir.name}"] = [change.name for change in change_set.changes]
-        conversation = read(self.repo.top / ".repoagent/conversations/work.md")
+        conversation = read_conversation(self.repo.top / ".repoagent/conversations/work.md")
         turns = conversation.turns if conversation else ()
         messages = [turn.meta["message"] for turn in turns if "message" in turn.meta]
         if messages != ["1.md"] * bool(self.scene.message):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from repoagent.edit import apply as apply_run
 from repoagent.edit import edit as edit_run
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.memory.identity.store import resolve
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.memory.identity.store import resolve_memory
 from tests.conftest import GitRepo
 from tests.crash.checks import litter, look
 from tests.crash.fault_library import COUNT, Event, Faults
@@ -33,7 +33,7 @@ class Stage:
         worktree = open_worktree(self.template.top)
         for path in REMEMBERED:  # a look-up updates the memory, so let it do so before
             if (self.template.top / path).exists():
-                resolve(layout(worktree), worktree, path, self.template.read(path))
+                resolve_memory(layout_of(worktree), worktree, path, self.template.read(path))
         self.old = look(self.template)
         self.fresh()
         self.act()  # loads what is imported late

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import parse
-from repoagent.config.layers import load
-from repoagent.edit.prompt.build import Prepared, prepare
+from repoagent.agent.parse_reply import parse_reply
+from repoagent.config.layers import load_settings
+from repoagent.edit.prompt.build import PreparedEdit, prepare_prompt
 from repoagent.edit.prompt.formats import AnswerFormat, Form
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
@@ -52,27 +52,27 @@ def prepare_edit(
     *,
     targets: Sequence[Target] = (Target("shop.py"),),
     text: str | bytes = SHOP,
-) -> Prepared:
+) -> PreparedEdit:
     """`text` is the new content of the first target."""
     repo.write(targets[0].path, text)
-    return prepare(
+    return prepare_prompt(
         open_worktree(repo.top),
         EditRequest(instruction, tuple(targets)),
-        load(None, repo.top),
+        load_settings(None, repo.top),
         AnswerFormat(form, output_tokens=16_000),
     )
 
 
-def answer(prepared: Prepared, reply: str) -> Observation:
+def answer(prepared: PreparedEdit, reply: str) -> Observation:
     """The observation of the edit tool for a reply, parsed as in the loop."""
     (tool, *_) = prepared.tools
-    read = parse(reply, {"edit"}, loose=tool.loose)
+    read = parse_reply(reply, {"edit"}, loose=tool.loose)
     assert read.problem is None
     (action,) = read.actions or (Action("none"),)
     assert action.kind == "edit", "the reply contains no edit"
     return tool.perform(action)
 
 
-def result(prepared: Prepared, path: str = "shop.py") -> str:
+def result(prepared: PreparedEdit, path: str = "shop.py") -> str:
     """The new content of the file."""
     return prepared.session.draft.texts()[path].data.decode()

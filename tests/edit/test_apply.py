@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.apply import bound_source, from_here, parse_bindings, read_patch_input
+from repoagent.edit.apply import bound_source, from_folder, parse_bindings, read_patch_input
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree
@@ -152,7 +152,7 @@ def test_names_relative_to_a_folder() -> None:
     known = {"sub/x.txt", "sub/a/y.txt", "z.txt", "sub/z.txt"}.__contains__
 
     def names(answer: str) -> list[tuple[str | None, str | None]]:
-        return [(patch.old, patch.new) for patch in from_here(read_answer(answer), known, "sub/")]
+        return [(patch.old, patch.new) for patch in from_folder(read_answer(answer), known, "sub/")]
 
     edit = ("@@ -1 +1 @@", "-1", "+2")
     assert names(diff("x.txt", *edit)) == [("a/sub/x.txt", "b/sub/x.txt")]

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.confine import find
-from repoagent.config.layers import load, set_value
+from repoagent.agent.sandbox.confine import find_sandbox
+from repoagent.config.layers import load_settings, set_value
 from repoagent.config.settings import user_file
 from repoagent.edit.checks import CheckResult, run_check
 from repoagent.edit.request import Check
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.tasks.check import check_of
 from tests.cli.apply_patch import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
 from tests.llm.helpers import gone, soon
 
-in_sandbox = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
+in_sandbox = pytest.mark.skipif(find_sandbox() is None, reason="there is no sandbox here")
 
 
 def test_a_timeout_kills_the_process_group_of_the_check(repo: GitRepo) -> None:
@@ -167,7 +167,7 @@ def _set(key: str, value: str) -> None:
 
 
 def _check(repo: GitRepo) -> Check:
-    found = check_of(load(layout(open_worktree(repo.top)), flags={}))
+    found = check_of(load_settings(layout_of(open_worktree(repo.top)), flags={}))
     assert found is not None
     return found
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.commit import SUBJECT_WIDTH, compose, with_trailers
+from repoagent.edit.commit import SUBJECT_WIDTH, compose_message, with_trailers
 from tests.conftest import GitRepo
 
 ITEM = "- a list item that is much longer than seventy-two columns and stays one line as it was\n\n    code = 1\n# text\n"
@@ -40,12 +40,12 @@ DESCRIBED = "Fix it\n\nsort-by: the name of a column\nIt skips [a list].\n\nFixe
     ],
 )  # fmt: skip
 def test_the_summary_of_the_model_becomes_the_message(account: str, request_: str, message: str) -> None:
-    assert compose(account, request_) == message
+    assert compose_message(account, request_) == message
 
 
 def test_a_long_subject_continues_in_the_body() -> None:
     words = "replace the handwritten parser with a table driven one because nobody could follow the old one"
-    subject, _, body = compose(words, "").partition("\n\n")
+    subject, _, body = compose_message(words, "").partition("\n\n")
     assert len(subject) <= SUBJECT_WIDTH
     assert subject.endswith("…") and body.startswith("…")
     assert (subject[:-1] + " " + body[1:].replace("\n", " ").strip()).lower() == words
@@ -53,7 +53,7 @@ def test_a_long_subject_continues_in_the_body() -> None:
 
 @given(st.text(max_size=400))
 def test_no_word_of_the_summary_is_lost(account: str) -> None:
-    message = compose(account, "Do it")
+    message = compose_message(account, "Do it")
     for word in account.split()[5:]:
         assert word.strip("#*.…") in message
 
@@ -81,7 +81,7 @@ CLAIMS = [
 )  # fmt: skip
 def test_trailers_by_a_model_are_removed(account: str) -> None:
     for claim in CLAIMS:
-        message = compose(account.format(claim), "Do it", "Made-With")
+        message = compose_message(account.format(claim), "Do it", "Made-With")
         assert message.startswith("Fix it\n") or "# " in account or "Sure" in account
         name = claim.strip().split(":")[0].strip().lower()
         assert not any(line.strip().lower().startswith(name) for line in message.splitlines()), message

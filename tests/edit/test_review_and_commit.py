@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.edit.review_and_commit import Piece, pieces, read_back, select, split
+from repoagent.edit.review_and_commit import ChangePiece, read_back, select_pieces, split_changes, split_piece
 from repoagent.edit.ui import DiffStat
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, SYMLINK, Content, FileChange
-from repoagent.patch.render import Hunk, canonical_diff, header_of
+from repoagent.patch.render import RenderedHunk, canonical_diff, header_of
 
 
 def modified(before: bytes, after: bytes) -> FileChange:
@@ -27,7 +27,7 @@ def numbered(count: int, **changed: str) -> bytes:
     return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, count + 1)).encode()
 
 
-def apply(folder: Path, change: FileChange, hunks: list[Hunk]) -> bytes:
+def apply(folder: Path, change: FileChange, hunks: list[RenderedHunk]) -> bytes:
     """What `git apply` makes of the text before with only `hunks`.
 
     One at a time, the last first: parts of one hunk share their context, which git does not take in a single patch.
@@ -72,11 +72,11 @@ def test_a_selection_is_what_git_applies(
     if before == after:
         return
     change = modified(before, after)
-    parts = [part for piece in pieces([change]) for part in split(piece)]
-    assert select([change], parts) == [change]
-    assert select([change], []) == []
+    parts = [part for piece in split_changes([change]) for part in split_piece(piece)]
+    assert select_pieces([change], parts) == [change]
+    assert select_pieces([change], []) == []
     taken = [part for part in parts if data.draw(st.booleans())]
-    got = select([change], taken)
+    got = select_pieces([change], taken)
     wanted = apply(tmp_path, change, [part.hunk for part in taken if part.hunk])
     assert (got[0].after if got else before) == wanted
 
@@ -84,20 +84,20 @@ def test_a_selection_is_what_git_applies(
 def test_split_needs_context_between() -> None:
     together = modified(numbered(9), numbered(9, l5="x", l6="y"))
     apart = modified(numbered(9), numbered(9, l4="x", l6="y"))
-    (piece,) = pieces([together])
-    assert split(piece) == (piece,)
-    (piece,) = pieces([apart])
-    first, second = split(piece)
-    assert select([apart], [first])[0].after == numbered(9, l4="x")
-    assert select([apart], [second])[0].after == numbered(9, l6="y")
-    assert select([apart], [second, first]) == [apart]
+    (piece,) = split_changes([together])
+    assert split_piece(piece) == (piece,)
+    (piece,) = split_changes([apart])
+    first, second = split_piece(piece)
+    assert select_pieces([apart], [first])[0].after == numbered(9, l4="x")
+    assert select_pieces([apart], [second])[0].after == numbered(9, l6="y")
+    assert select_pieces([apart], [second, first]) == [apart]
     assert second.hunk is not None
     assert second.hunk.text.startswith("@@ -5,5 +5,5 @@\n 5\n-6\n+y\n")
 
 
 def test_files_that_are_one_piece() -> None:
-    whole = Piece(0, "file")
-    assert split(whole) == (whole,)
+    whole = ChangePiece(0, "file")
+    assert split_piece(whole) == (whole,)
     for change in (
         FileChange.at("new", None, Content(b"a\n")),
         FileChange.at("empty", None, Content(b"")),
@@ -105,30 +105,30 @@ def test_files_that_are_one_piece() -> None:
         FileChange.at("link", Content(b"a\n"), Content(b"target", SYMLINK)),
         FileChange.at("bin", Content(b"a\0"), Content(b"b\0")),
     ):
-        assert pieces([change]) == (whole,), change.name
-        assert select([change], [whole]) == [change] and select([change], []) == []
+        assert split_changes([change]) == (whole,), change.name
+        assert select_pieces([change], [whole]) == [change] and select_pieces([change], []) == []
 
 
 def test_rename_mode_and_text_are_separate_pieces() -> None:
     change = FileChange("old", "new", Content(numbered(9)), Content(numbered(9, l5="x"), EXECUTABLE))
-    rename, mode, hunk = pieces([change])
+    rename, mode, hunk = split_changes([change])
     assert [piece.kind for piece in (rename, mode, hunk)] == ["rename", "mode", "hunk"]
     for piece, wanted in (
         (rename, replace(change, new=change.old)),
         (mode, replace(change, path="old", new=Content(numbered(9), EXECUTABLE))),
         (hunk, replace(change, path="old", new=Content(numbered(9, l5="x")))),
     ):
-        assert select([change], [piece]) == [wanted]
-    assert select([change], [rename, mode, hunk]) == [change]
+        assert select_pieces([change], [piece]) == [wanted]
+    assert select_pieces([change], [rename, mode, hunk]) == [change]
 
 
 def test_a_file_at_the_old_path_of_a_rename_needs_the_rename() -> None:
     moved = FileChange("a", "b", Content(b"x\n"), Content(b"x\n"))
     new = FileChange.at("a", None, Content(b"y\n"))
-    rename, whole = pieces([moved, new])
-    assert select([moved, new], [rename, whole]) == [moved, new]
+    rename, whole = split_changes([moved, new])
+    assert select_pieces([moved, new], [rename, whole]) == [moved, new]
     with pytest.raises(Refused, match="cannot create a: "):
-        select([moved, new], [whole])
+        select_pieces([moved, new], [whole])
 
 
 TEXT_LINES = (

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from repoagent.edit.prompt.blocks import first_lines
-from repoagent.edit.small_models.excerpts import Window, file_excerpt, find_windows, rows_now, window_now
+from repoagent.edit.small_models.excerpts import FilePart, file_excerpt, find_windows, rows_now, window_now
 from repoagent.git.files import Content, Source
 from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
@@ -165,9 +165,9 @@ def test_a_window_moves_with_changes_around_it() -> None:
     for after, rows in {
         "abcdef": (2, 4), "Xabcdef": (3, 5), "abcXdef": (2, 5), "abcdXYf": (2, 4), "abdef": (2, 3), "f": (0, 0)
     }.items():  # fmt: skip
-        assert rows_now(Window("x", 3, 4), before, list(after)) == rows
+        assert rows_now(FilePart("x", 3, 4), before, list(after)) == rows
         sources = [Source("x", Content("\n".join(text).encode()), "") for text in (before, after)]
-        moved = window_now(Window("x", 3, 4), *sources)
+        moved = window_now(FilePart("x", 3, 4), *sources)
         assert (moved.first, moved.last) == (rows[0] + 1, max(rows[1], rows[0] + 1))
 
 

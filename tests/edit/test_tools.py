@@ -1,4 +1,4 @@
-"""The tools `search`, `files` and `recall`: what they show to a model."""
+"""The tools `search_files`, `files` and `recall`: what they show to a model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.edit.request import EditRequest
-from repoagent.edit.tools import look_up, search
+from repoagent.edit.tools import look_up, search_files
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
@@ -30,7 +30,9 @@ end
 
 
 def seen(repo: GitRepo, tool: str, **args: str) -> Observation:
-    session = EditSession(open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), gate(repo.top, ()))
+    session = EditSession(
+        open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), off_limits_gate(repo.top, ())
+    )
     return look_up(session, tool).perform(Action(tool, args))
 
 
@@ -50,7 +52,7 @@ def test_a_pattern_in_the_syntax_of_perl_finds_its_lines(files: GitRepo) -> None
         r"lazy|end": [3, 9], r"a{4}": [6], r"if.range": [1], r"data\[": [4],
         r"\Aend\Z": [9], r"\Ax.*\z": [4], r"\\A|lazy": [3],
     }.items():  # fmt: skip
-        matches = search(files.top, pattern, gate(files.top, ()), "src/range.py")
+        matches = search_files(files.top, pattern, off_limits_gate(files.top, ()), "src/range.py")
         assert [int(row.split(":")[1]) for row in matches.rows] == lines, pattern
         assert not matches.remark
     assert "src/dos.txt:1:class Dos(A):" in seen(files, "search", pattern=r"\):$").text  # ends in CRLF
@@ -82,8 +84,12 @@ def test_omitted_matches_of_a_file_are_mentioned(repo: GitRepo) -> None:
 
 def test_outputs_are_searched_the_same_way(tmp_path: Path) -> None:
     (tmp_path / "run-1.txt").write_bytes(b"one\nERROR: 17\0 failed\nf(x)\n")
-    assert search(tmp_path, r"error: \d+", lambda path: "", "run-1.txt", output=True).rows[0].startswith("2:")
-    assert search(tmp_path, "f(x)", lambda path: "", "run-1.txt", output=True).rows == ("3:f(x)",)
+    assert (
+        search_files(tmp_path, r"error: \d+", lambda path: "", "run-1.txt", output=True)
+        .rows[0]
+        .startswith("2:")
+    )
+    assert search_files(tmp_path, "f(x)", lambda path: "", "run-1.txt", output=True).rows == ("3:f(x)",)
 
 
 def paths(text: str) -> list[str]:

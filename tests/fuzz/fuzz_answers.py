@@ -15,7 +15,7 @@ import atheris
 with atheris.instrument_imports(include=["repoagent.patch"]):
     from repoagent.git.files import Content
     from repoagent.patch.apply_answer import apply_answer
-    from repoagent.patch.model import decode
+    from repoagent.patch.model import decode_text
     from tests.fuzz import near
 
 SLOW = 5.0  # seconds
@@ -31,7 +31,7 @@ def raw(data: bytes) -> None:
 
 
 def text(data: bytes) -> None:
-    decoded = decode(data)
+    decoded = decode_text(data)
     assert decoded is None or decoded.encode() == data
     if decoded is not None and decoded.lines:
         sources = {"f": Content(data)}

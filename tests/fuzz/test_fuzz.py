@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from repoagent.git.files import Content
 from repoagent.patch.apply_answer import LARGEST, apply_answer
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 from repoagent.patch.refusal import LONGEST_SHOWN, MOST_SHOWN, PatchRefused
 from tests.fuzz.near import check, near_patch
 
@@ -49,7 +49,7 @@ def _many(seeds: range) -> None:
 
 @given(st.binary(max_size=200))
 def test_bytes_are_decoded_and_back(data: bytes) -> None:
-    text = decode(data)
+    text = decode_text(data)
     assert text is None or text.encode() == data
 
 

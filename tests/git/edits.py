@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from repoagent.git.files import Content, FileChange, look
-from repoagent.git.transaction.finish import recover
+from repoagent.git.files import Content, FileChange, read_content
+from repoagent.git.transaction.finish import recover_transactions
 from repoagent.git.transaction.results import CommitResult, Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
@@ -27,7 +27,7 @@ from tests.git.snapshot import Snapshot, as_before, nothing_left, seen, unchange
 
 def change(repo: GitRepo, path: str, old: str | bytes, new: str | bytes) -> FileChange:
     """The change of the file on disk that replaces `old` by `new`."""
-    now = look(repo.top, path)
+    now = read_content(repo.top, path)
     assert now is not None
     old, new = (text.encode() if isinstance(text, str) else text for text in (old, new))
     assert now.data.count(old) == 1
@@ -39,7 +39,7 @@ def new_file(path: str, data: bytes, mode: str = "100644") -> FileChange:
 
 
 def delete(repo: GitRepo, path: str) -> FileChange:
-    return FileChange.at(path, look(repo.top, path), None)
+    return FileChange.at(path, read_content(repo.top, path), None)
 
 
 def lines(other: Mapping[int, str] | None = None) -> str:
@@ -121,9 +121,9 @@ def wait_for(path: Path) -> None:
 
 
 def recovered(repo: GitRepo) -> list[str]:
-    """The result of `recover` after git and its hook, which outlive a killed process, have ended."""
+    """The result of `recover_transactions` after git and its hook, which outlive a killed process, have ended."""
     deadline = time.monotonic() + 20
-    while not (notes := recover(worktree(repo))) and time.monotonic() < deadline:
+    while not (notes := recover_transactions(worktree(repo))) and time.monotonic() < deadline:
         time.sleep(0.02)
     return notes
 

@@ -18,8 +18,15 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git import file_writer
-from repoagent.git.file_writer import Moved, Step, copy_metadata, new_folders, revert_step, write_file
-from repoagent.git.files import Content, look, torn
+from repoagent.git.file_writer import (
+    FilesChanged,
+    FileStep,
+    copy_metadata,
+    new_folders,
+    revert_step,
+    write_file,
+)
+from repoagent.git.files import Content, is_partly_overwritten, read_content
 
 OLD, NEW = Content(b"old\n"), Content(b"new, and longer\n")
 THEIRS = Content(b"theirs\n")
@@ -37,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A system that can exchange two files, and one that cannot."""
     if request.param == "link":
-        monkeypatch.setattr(file_writer, "exchange", lambda *_: False)
+        monkeypatch.setattr(file_writer, "exchange_files", lambda *_: False)
     return str(request.param)
 
 
@@ -76,10 +83,10 @@ def test_a_write_in_place_as_a_last_resort(file: Path, monkeypatch: pytest.Monke
     if number == errno.EMLINK:  # it has two names
         os.link(file, file.with_name("other"))
     else:
-        monkeypatch.setattr(file_writer, "exchange", failing(number))
+        monkeypatch.setattr(file_writer, "exchange_files", failing(number))
     inode, names = file.stat().st_ino, only(file.parent)
     for new in (NEW, OLD):
-        replace(file, look(file.parent, "file"), new)
+        replace(file, read_content(file.parent, "file"), new)
         assert file.read_bytes() == new.data and file.stat().st_ino == inode
         assert only(file.parent) == names
 
@@ -118,7 +125,7 @@ def test_a_save_before_the_write_and_in_the_last_moment(
         monkeypatch.setattr(file_writer, "copy_metadata", save_first)
     else:
         save(file, how)
-    with pytest.raises(Moved) as caught:
+    with pytest.raises(FilesChanged) as caught:
         replace(file)
     assert caught.value.current == {"file": THEIRS}
     assert file.read_bytes() == THEIRS.data and only(file.parent) == ["file"]
@@ -134,7 +141,7 @@ def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: in
     with file.open("r+b", buffering=0) as saver:
         timer = threading.Timer(0.1, lambda: (saver.write(b"saved"), saver.close()))
         timer.start()
-        with pytest.raises(Moved):
+        with pytest.raises(FilesChanged):
             replace(file, new=new)
         timer.join()
     assert file.read_bytes() == b"saved" and only(file.parent) == ["file", "other"][:links]
@@ -142,15 +149,15 @@ def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: in
 
 def test_saved_twice(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The later save is in the file, and the earlier one is reported."""
-    swap, saves = file_writer.exchange, iter([b"one\n", b"two\n"])
+    swap, saves = file_writer.exchange_files, iter([b"one\n", b"two\n"])
 
     def saving(*arguments: Any) -> bool:
         if (data := next(saves, None)) is not None:
             file.write_bytes(data)
         return swap(*arguments)
 
-    monkeypatch.setattr(file_writer, "exchange", saving)
-    with pytest.raises(Moved):
+    monkeypatch.setattr(file_writer, "exchange_files", saving)
+    with pytest.raises(FilesChanged):
         replace(file)
     assert file.read_bytes() == b"two\n"
     earlier = capsys.readouterr().err.strip().rpartition(" ")[2]
@@ -171,7 +178,7 @@ def test_new_file_keeps_the_umask(tmp_path: Path) -> None:
 def test_new_file_does_not_clobber(file: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not links:
         monkeypatch.setattr(os, "link", failing(errno.EPERM))
-    with pytest.raises(Moved):
+    with pytest.raises(FilesChanged):
         replace(file, None, NEW)
     assert file.read_bytes() == OLD.data and only(file.parent) == ["file"]
     file.unlink()
@@ -184,7 +191,7 @@ def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("a/b/c", "d/e"):
         write_file(tmp_path, path, None, NEW, ".temporary")
     (tmp_path / "a/keep").touch()
-    with pytest.raises(Moved):
+    with pytest.raises(FilesChanged):
         write_file(tmp_path, "a/b/c", OLD, None, ".temporary")
     assert (tmp_path / "a/b/c").read_bytes() == NEW.data and only(tmp_path / "a/b") == ["c"]
     monkeypatch.chdir(tmp_path / "d")
@@ -198,7 +205,7 @@ def test_links_and_files_take_each_others_place(file: Path, monkeypatch: pytest.
     replace(file, OLD, link)
     assert file.readlink() == Path("somewhere")
     with monkeypatch.context() as patch:  # content cannot be written to a symbolic link in place
-        patch.setattr(file_writer, "exchange", failing(errno.EPERM))
+        patch.setattr(file_writer, "exchange_files", failing(errno.EPERM))
         with pytest.raises(Refused, match="cannot write file: Operation not permitted"):
             replace(file, link, other)
     assert file.readlink() == Path("somewhere") and only(file.parent) == ["file"]
@@ -211,7 +218,7 @@ def test_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside/file").write_bytes(OLD.data)
     (tmp_path / "top").mkdir()
     (tmp_path / "top/folder").symlink_to(tmp_path / "outside")
-    assert look(tmp_path / "top", "folder/file") is None
+    assert read_content(tmp_path / "top", "folder/file") is None
     for name, old in (("file", OLD), ("new", None)):
         with pytest.raises(Refused):
             write_file(tmp_path / "top", f"folder/{name}", old, NEW, ".temporary")
@@ -231,18 +238,18 @@ def test_special_files_and_missing_folders(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for name in ("pipe", "a"):
         with pytest.raises(Refused, match="not a regular file"):
-            look(tmp_path, name)
-    steps = [Step(path, None, NEW, ".temporary") for path in ("a/b/c/d", "a/b/e", "f")]
-    assert new_folders(tmp_path, [*steps, Step("x/y", OLD, None, ".temporary")]) == ("a/b/c", "a/b")
+            read_content(tmp_path, name)
+    steps = [FileStep(path, None, NEW, ".temporary") for path in ("a/b/c/d", "a/b/e", "f")]
+    assert new_folders(tmp_path, [*steps, FileStep("x/y", OLD, None, ".temporary")]) == ("a/b/c", "a/b")
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 40))
 def test_torn_is_recognized(old: bytes, new: bytes, cut: int) -> None:
     """Each state that writing front to back, then truncating, can leave."""
     half = new[:cut] + old[len(new[:cut]) :]
-    assert torn(Content(half), Content(old), Content(new))
-    assert not torn(Content(b"abXd"), Content(b"abcd"), Content(b"ABCD"))
-    assert not torn(None, OLD, NEW) and not torn(OLD, None, NEW)
+    assert is_partly_overwritten(Content(half), Content(old), Content(new))
+    assert not is_partly_overwritten(Content(b"abXd"), Content(b"abcd"), Content(b"ABCD"))
+    assert not is_partly_overwritten(None, OLD, NEW) and not is_partly_overwritten(OLD, None, NEW)
 
 
 @pytest.mark.parametrize("suffix", ["", ".old"])
@@ -257,7 +264,7 @@ def test_the_temporary_file_of_a_kill(file: Path, left: Content, now: Content, s
     temporary.write_bytes(left.data)
     file.write_bytes(now.data)
     saved = left == THEIRS
-    assert revert_step(file.parent, Step("file", OLD, NEW, ".temporary")) is not saved
+    assert revert_step(file.parent, FileStep("file", OLD, NEW, ".temporary")) is not saved
     if now == NEW:
         assert file.read_bytes() == (THEIRS if saved else OLD).data and only(file.parent) == ["file"]
     else:
@@ -266,12 +273,12 @@ def test_the_temporary_file_of_a_kill(file: Path, left: Content, now: Content, s
 
 @pytest.mark.parametrize("mode", ["100644", "100755"])
 def test_a_step_that_changes_only_the_mode_leaves_the_file_and_is_reverted(file: Path, mode: str) -> None:
-    step = Step("file", OLD, Content(OLD.data, mode), ".temporary")
+    step = FileStep("file", OLD, Content(OLD.data, mode), ".temporary")
     inode = file.stat().st_ino
     write_file(file.parent, "file", step.old, step.new, step.temporary)
-    assert look(file.parent, "file") == step.new and file.stat().st_ino == inode
+    assert read_content(file.parent, "file") == step.new and file.stat().st_ino == inode
     for _ in range(2):  # the second time, it is as before
-        assert revert_step(file.parent, step) and look(file.parent, "file") == OLD
+        assert revert_step(file.parent, step) and read_content(file.parent, "file") == OLD
     file.write_bytes(THEIRS.data)
     assert not revert_step(file.parent, step) and file.read_bytes() == THEIRS.data
 
@@ -297,7 +304,7 @@ def test_a_look_at_a_name_that_is_something_else_each_time(tmp_path: Path) -> No
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
             with suppress(Refused):
-                content = look(tmp_path, "name")
+                content = read_content(tmp_path, "name")
                 seen.add(content and content.data)
     finally:
         stop.set()

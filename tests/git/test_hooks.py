@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Exit, Refused
-from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.finish import recover_transactions
 from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
@@ -297,7 +297,7 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
         there = repo.top / path
         if there.is_symlink() or there.is_fifo() or there.is_file() == (path == "src"):
             there.unlink() if not there.is_dir() or there.is_symlink() else shutil.rmtree(there)
-    recover(worktree(repo))
+    recover_transactions(worktree(repo))
     assert (repo.head() == head) == bool(code)
     if not code:  # the hook has removed it
         repo.git("checkout", "-q", "--", "a.txt")
@@ -427,7 +427,7 @@ def test_that_break_the_index(repo: GitRepo) -> None:
     with pytest.raises(UnfinishedTransaction, match="next repoagent command will complete it"):
         edit(repo, shout(repo, 2))
     shutil.copy(repo.top.parent / "index", repo.top / ".git" / "index")
-    assert "was committed as" in recover(worktree(repo))[0]
+    assert "was committed as" in recover_transactions(worktree(repo))[0]
     assert committed(repo, "a.txt") == lines({2: "LINE 2"}) and repo.status() == ""
     nothing_left(repo)
 

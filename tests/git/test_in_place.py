@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from repoagent.errors import NothingDone, Refused
-from repoagent.git.file_writer import Moved
+from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction import commit
-from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.finish import recover_transactions
 from repoagent.git.transaction.results import CommitResult, InPlace
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
@@ -84,7 +84,7 @@ def test_only_the_change_is_committed_and_undo_unstages_it(repo: GitRepo, case: 
     ("commits", "now", "error", "match"),
     [
         ([OLD, NEW], NEW, NothingDone, "already contains this change"),
-        ([OLD], NEW + b"later\n", Moved, "f changed"),
+        ([OLD], NEW + b"later\n", FilesChanged, "f changed"),
         ([], NEW, Refused, "not tracked"),  # and not committed whole
     ],
     ids=["committed before", "other content", "untracked"],
@@ -164,7 +164,7 @@ def test_a_kill_leaves_the_files_and_the_commit_made_or_not(repo: GitRepo, when:
 
     dies(act)
     worktree = open_worktree(repo.top)
-    assert recover(worktree)
+    assert recover_transactions(worktree)
     assert repo.read("f") == here
     assert not (repo.top / ".git" / "index.lock").exists()
     if when == "before":

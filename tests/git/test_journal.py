@@ -17,17 +17,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy, Refused
-from repoagent.git.file_writer import Moved, Step
+from repoagent.git.file_writer import FilesChanged, FileStep
 from repoagent.git.files import Content
 from repoagent.git.index import Entry, Staged
 from repoagent.git.process import GitError
 from repoagent.git.transaction import finish, hook_changes, journal, other_files
-from repoagent.git.transaction.commit import encode
-from repoagent.git.transaction.finish import recover
-from repoagent.git.transaction.journal import COMMITTING, EditJournal, PlannedPath, Record, SavedFile, load
+from repoagent.git.transaction.commit import encode_message
+from repoagent.git.transaction.finish import recover_transactions
+from repoagent.git.transaction.journal import (
+    COMMITTING,
+    EditJournal,
+    JournalRecord,
+    PlannedPath,
+    SavedFile,
+    load_record,
+)
 from repoagent.git.transaction.results import HookFailed, OtherChanges, UnfinishedTransaction, restored_notes
 from repoagent.git.undo_log import list_edits
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import Journal
 from tests.conftest import GitRepo
@@ -42,9 +49,9 @@ entries = st.none() | st.builds(Entry, st.sampled_from(["100644", "120000"]), te
 bits = st.none() | st.builds(Staged, st.builds(Entry, texts, texts), st.booleans(), st.booleans())
 maybe = st.none() | texts
 records = st.builds(
-    Record, texts, texts, texts, st.booleans(), maybe, maybe, maybe, maybe,
+    JournalRecord, texts, texts, texts, st.booleans(), maybe, maybe, maybe, maybe,
     steps=st.lists(
-        st.builds(Step, texts, contents, contents, texts, st.none() | st.integers(0, 511), contents, contents, contents)
+        st.builds(FileStep, texts, contents, contents, texts, st.none() | st.integers(0, 511), contents, contents, contents)
     ).map(tuple),
     folders=st.lists(texts).map(tuple),
     planned=st.lists(
@@ -62,23 +69,23 @@ def test_a_complete_record_is_read_as_it_was_saved(tmp_path: Path, monkeypatch: 
 
     @settings(max_examples=30)
     @given(record=records)
-    def check(record: Record) -> None:
+    def check(record: JournalRecord) -> None:
         folder = tmp_path / str(next(numbers))
         folder.mkdir()
         opened = EditJournal(Journal(folder, -1), WorkTree(folder, folder, folder), record)
         opened.store_contents(record.steps)
         opened.store_contents(record.saved)
         opened.store()
-        assert load(folder) == record
+        assert load_record(folder) == record
         document = json.loads((folder / "journal.json").read_text())
         earlier_version = replace(record, in_place=False)
         for name, expected in (("steps", None), ("uncommitted", None), ("in_place", earlier_version)):
             rest = {key: value for key, value in document.items() if key != name}
             (folder / "journal.json").write_text(json.dumps(rest))
-            assert load(folder) == expected
+            assert load_record(folder) == expected
         for file in folder.glob("*-0"):  # the record refers to it
             file.unlink()
-            assert load(folder) is None
+            assert load_record(folder) is None
 
     check()
 
@@ -101,7 +108,7 @@ def test_other_work_in_a_planned_path(versions: str, other: bool) -> None:
 def test_the_lock_names_its_holder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     tree = worktree(repo)
     first, second = (
-        journal.create(tree, Record(name, "edit", COMMITTING, True)) for name in ("first", "second")
+        journal.create(tree, JournalRecord(name, "edit", COMMITTING, True)) for name in ("first", "second")
     )
     if not links:
         monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EPERM, "no links")))
@@ -150,7 +157,9 @@ def test_stale_locks_of_references(repo: GitRepo, monkeypatch: pytest.MonkeyPatc
     for text, after, removed in STALE:
         locks = [repo.write(f".git/{name}.lock", ids.get(text, text)) for name in names]
         started = time.time_ns() + (0 if after else 60 * 10**9)
-        record = Record("id", "edit", COMMITTING, True, head, "main", "topic", "f" * 40, started=started)
+        record = JournalRecord(
+            "id", "edit", COMMITTING, True, head, "main", "topic", "f" * 40, started=started
+        )
         opened = EditJournal(Journal(repo.top, -1), worktree(repo), record)
         opened.remove_stale_ref_locks()
         assert [lock for lock in locks if lock.exists()] == (locks[3:] if removed else locks), text
@@ -172,11 +181,11 @@ def test_stale_locks_of_references(repo: GitRepo, monkeypatch: pytest.MonkeyPatc
 
 def test_copies_and_their_folders(tmp_path: Path, repo: GitRepo) -> None:
     tree = worktree(repo)
-    opened = journal.create(tree, Record("x", "edit", COMMITTING, True))
+    opened = journal.create(tree, JournalRecord("x", "edit", COMMITTING, True))
     one, two = Content(b"one"), Content(b"two")
     names = [other_files.keep_copy(opened, "found", content) for content in (one, two, one, two)]
     assert names == ["found-0", "found-1", "found-0", "found-1"]
-    kept = layout(tree).private / "kept"
+    kept = layout_of(tree).private / "kept"
     assert finish.folder_after(opened, done=True) == finish.edit_folder(tree, "x")
     for number, name in enumerate(("x-edit", "x-edit-2", "x-edit-3")):
         for folder in [kept / other for other in ("x-edit", "x-edit-2")[:number]]:
@@ -188,7 +197,7 @@ def test_copies_and_their_folders(tmp_path: Path, repo: GitRepo) -> None:
 
 
 def test_only_the_last_hundred_edits_are_kept(repo: GitRepo) -> None:
-    folder = layout(worktree(repo)).private / "edits"
+    folder = layout_of(worktree(repo)).private / "edits"
     for number in range(101):
         (folder / f"old{number:03}").mkdir(parents=True)
         os.utime(folder / f"old{number:03}", (number, number))
@@ -235,11 +244,13 @@ def test_encoding_of_a_message(repo: GitRepo) -> None:
         if name:
             repo.git("config", "i18n.commitEncoding", name)
         if name in ("", "utf-8"):
-            assert encode(worktree(repo), "日本") == "日本".encode()
+            assert encode_message(worktree(repo), "日本") == "日本".encode()
         else:
             with pytest.raises(Refused, match=rf"cannot encode the commit message as {name} .*: change i18n"):
-                encode(worktree(repo), "日本")
-        assert encode(worktree(repo), b"\xff") == b"\xff" and encode(worktree(repo), "x") == b"x"
+                encode_message(worktree(repo), "日本")
+        assert (
+            encode_message(worktree(repo), b"\xff") == b"\xff" and encode_message(worktree(repo), "x") == b"x"
+        )
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -248,7 +259,7 @@ def test_a_file_that_is_saved_while_it_is_restored(
 ) -> None:
     repo.write("README.md", "mine\n")
     repo.hook("pre-commit", "rm README.md\n")
-    saved_first = Mock(wraps=other_files.write_file, side_effect=[*[Moved({})] * times, DEFAULT])
+    saved_first = Mock(wraps=other_files.write_file, side_effect=[*[FilesChanged({})] * times, DEFAULT])
     monkeypatch.setattr(other_files, "write_file", saved_first)
     result = edit(repo, shout(repo, 5))
     assert result.restored == (("README.md",) if times == 1 else ())
@@ -277,7 +288,7 @@ def test_git_that_is_killed_while_it_commits_again(
     assert lock.exists() is (code == 1)
     lock.unlink(missing_ok=True)
     monkeypatch.undo()
-    notes = recover(worktree(repo))
+    notes = recover_transactions(worktree(repo))
     assert (repo.status(), journals(repo)) == (" M README.md\n", [])
     if code < 0:
         assert (notes, repo.head(), repo.read("a.txt").decode()) == ([], head, lines())

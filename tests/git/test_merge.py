@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.index import Entry
-from repoagent.git.merge import Conflict, lines_text, merge, project
-from repoagent.git.objects import read_blobs, store
-from repoagent.git.transaction.finish import recover
+from repoagent.git.merge import Conflict, lines_text, merge, merge_entry
+from repoagent.git.objects import read_blobs, store_blob
+from repoagent.git.transaction.finish import recover_transactions
 from repoagent.git.worktree import WorkTree
 from tests.conftest import GitRepo
 from tests.git.edits import dies, worktree
@@ -133,22 +133,22 @@ def test_entries(repo: GitRepo) -> None:
     tree = worktree(repo)
 
     def entry(data: bytes, mode: str = "100644") -> Entry:
-        return Entry(mode, store(tree, data))
+        return Entry(mode, store_blob(tree, data))
 
     base, after, mine = entry(BASE), entry(edited(BASE, (17, b"e\n"))), entry(edited(BASE, (3, b"m\n")))
     executable = Entry("100755", base.oid)
-    assert project(tree, base, base, after) == after
-    assert project(tree, after, base, after) == after
-    assert project(tree, base, base, None) is None
-    assert project(tree, None, None, after) == after
-    assert isinstance(project(tree, mine, base, None), Conflict)
-    assert isinstance(project(tree, None, base, after), Conflict)
-    assert isinstance(project(tree, mine, None, after), Conflict)
-    assert project(tree, mine, base, executable) == Entry("100755", mine.oid)
-    assert project(tree, executable, base, after) == Entry("100755", after.oid)
+    assert merge_entry(tree, base, base, after) == after
+    assert merge_entry(tree, after, base, after) == after
+    assert merge_entry(tree, base, base, None) is None
+    assert merge_entry(tree, None, None, after) == after
+    assert isinstance(merge_entry(tree, mine, base, None), Conflict)
+    assert isinstance(merge_entry(tree, None, base, after), Conflict)
+    assert isinstance(merge_entry(tree, mine, None, after), Conflict)
+    assert merge_entry(tree, mine, base, executable) == Entry("100755", mine.oid)
+    assert merge_entry(tree, executable, base, after) == Entry("100755", after.oid)
     link = entry(b"target", "120000")
-    assert isinstance(project(tree, link, base, after), Conflict)
-    merged = project(tree, mine, base, after)
+    assert isinstance(merge_entry(tree, link, base, after), Conflict)
+    merged = merge_entry(tree, mine, base, after)
     assert isinstance(merged, Entry)
     assert read_blobs(tree, [merged.oid])[merged.oid] == edited(BASE, (3, b"m\n"), (17, b"e\n"))
 
@@ -180,4 +180,4 @@ def test_a_killed_merge(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.Monke
     journal = repo.top / ".git" / "repoagent" / "journal"
     (left,) = journal.iterdir()
     assert left.stat().st_mode & 0o077 == 0 and (left / "version").read_bytes() == b"a\nb\nc\n"
-    assert recover(worktree(repo)) == [] and list(journal.iterdir()) == []
+    assert recover_transactions(worktree(repo)) == [] and list(journal.iterdir()) == []

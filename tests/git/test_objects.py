@@ -7,7 +7,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git.files import Content, FileChange
 from repoagent.git.index import read_entries
-from repoagent.git.objects import files_in, from_blob, read_blobs, store, to_blob
+from repoagent.git.objects import files_in, from_blob, read_blobs, store_blob, to_blob
 from tests.conftest import GitRepo
 from tests.git.edits import change, committed, edit, new_file, staged, worktree
 
@@ -77,7 +77,7 @@ def test_binary_file(repo: GitRepo) -> None:
 def test_many_blobs_in_one_call_and_a_link_outside_that_is_only_text(repo: GitRepo) -> None:
     tree, link = worktree(repo), Content(b"/etc/passwd", "120000")
     contents = [b"", b"\n", b"no newline", b"line\n" * 1000, b"\0binary\n\0"]
-    oids = [store(tree, data) for data in contents]
+    oids = [store_blob(tree, data) for data in contents]
     entry = to_blob(tree, "link", link, None)
     assert read_blobs(tree, [*oids, entry.oid]) == dict(
         zip([*oids, entry.oid], [*contents, link.data], strict=True)

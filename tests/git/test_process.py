@@ -18,7 +18,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git import index, process
 from repoagent.git.index import Entry, Staged
-from repoagent.git.process import GitError, Program, git, git_output, git_stream, start_program, uninterrupted
+from repoagent.git.process import GitError, Program, defer_signals, git, git_output, git_stream, start_program
 from tests.conftest import GitRepo
 from tests.git.edits import worktree
 from tests.llm.helpers import gone, soon
@@ -69,7 +69,7 @@ def test_a_program_that_is_not_started(tmp_path: Path, monkeypatch: pytest.Monke
         yield
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process, "uninterrupted", interrupted)
+    monkeypatch.setattr(process, "defer_signals", interrupted)
     with pytest.raises(KeyboardInterrupt), start("sleep 60", tmp_path):
         pass
     gc.collect()  # an open pipe is a warning, which is an error in tests
@@ -78,9 +78,9 @@ def test_a_program_that_is_not_started(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_interrupt_is_raised_at_the_end_of_the_block(repo: GitRepo) -> None:
     done = []
     handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
+    with pytest.raises(KeyboardInterrupt), defer_signals():
         os.kill(os.getpid(), signal.SIGINT)
-        with uninterrupted():
+        with defer_signals():
             os.kill(os.getpid(), signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) != handler
         done.append(git(repo.top, "rev-parse", "HEAD").decode().strip())
@@ -91,13 +91,13 @@ def test_other_signals_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     caught: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: caught.append(number))
     try:
-        with uninterrupted():
+        with defer_signals():
             os.kill(os.getpid(), signal.SIGTERM)
             assert caught == []
         assert caught == [signal.SIGTERM]
 
         def in_a_thread() -> None:
-            with uninterrupted():
+            with defer_signals():
                 caught.append(0)
 
         thread = threading.Thread(target=in_a_thread)

@@ -18,7 +18,7 @@ from repoagent.git import file_writer
 from repoagent.git import undo as undo_module
 from repoagent.git.process import GitError
 from repoagent.git.transaction import commit, finish, other_files, transaction
-from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.finish import recover_transactions
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import undo
 from repoagent.git.undo_log import list_edits
@@ -53,18 +53,18 @@ def note_pid(repo: GitRepo) -> Callable[[], object]:
 
 
 def test_nothing_to_recover_and_a_living_owner(repo: GitRepo) -> None:
-    assert recover(worktree(repo)) == []
+    assert recover_transactions(worktree(repo)) == []
     with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
         transaction.write()
-        assert recover(worktree(repo)) == []
+        assert recover_transactions(worktree(repo)) == []
         transaction.commit("edit\n")
-    assert recover(worktree(repo)) == []
+    assert recover_transactions(worktree(repo)) == []
 
 
 def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
     Child(repo, kill_itself).ended()
     repo.write("a.txt", "saved since\n")
-    (note,) = recover(worktree(repo))
+    (note,) = recover_transactions(worktree(repo))
     assert "a.txt changed" in note and journals(repo) == []
     assert repo.read("a.txt") == b"saved since\n" and not (repo.top / ".git/index.lock").exists()
     (kept,) = (repo.top / ".git/repoagent/kept").iterdir()
@@ -78,7 +78,7 @@ def test_a_file_torn_in_place_is_restored_and_the_lock_of_another_stays(repo: Gi
     lock = repo.top / ".git/index.lock"
     lock.unlink()
     lock.write_bytes(b"another git")
-    (note,) = recover(worktree(repo))
+    (note,) = recover_transactions(worktree(repo))
     assert "rolled back" in note and lock.read_bytes() == b"another git"
     assert repo.read("a.txt").decode() == repo.read("b.txt").decode() == LINES
 
@@ -100,7 +100,7 @@ def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
     waiting = repo.write(".git/MERGE_MSG", "picked, not committed yet\n")
     repo.hook(hook, "kill -9 $(cat pid); sleep 0.5\n")
     Child(repo, note_pid(repo)).ended()
-    assert recover(worktree(repo)) == []  # git still runs
+    assert recover_transactions(worktree(repo)) == []  # git still runs
     assert re.search("was committed as .* is now complete", recovered(repo)[0])
     assert repo.status() == " M README.md\n?? pid\n" and committed(repo, "a.txt") == EDITED
     assert waiting.read_text() == "picked, not committed yet\n" and journals(repo) == []
@@ -122,7 +122,11 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
     for _ in range(1 + where.count("twice")):
         os.kill(child.pid, signal.SIGINT)
         time.sleep(0.01)
-    assert "KeyboardInterrupt" in child.ended() and recover(worktree(repo)) == [] and journals(repo) == []
+    assert (
+        "KeyboardInterrupt" in child.ended()
+        and recover_transactions(worktree(repo)) == []
+        and journals(repo) == []
+    )
     if "after" in where:
         assert committed(repo, "a.txt") == EDITED and repo.status() == ""
     else:
@@ -138,7 +142,7 @@ def test_interrupted_while_a_hook_goes_on(repo: GitRepo) -> None:
     os.kill(child.pid, signal.SIGINT)
     child.ended()
     wait_for(repo.top / ".git/end")
-    assert recover(worktree(repo)) == [] and visible(repo) == before
+    assert recover_transactions(worktree(repo)) == [] and visible(repo) == before
 
 
 @pytest.mark.parametrize("command", ["commit", "symbolic-ref", "switch", "update-index"])
@@ -167,7 +171,7 @@ def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
     Child(repo, kill_itself).ended()
     (folder,) = (repo.top / ".git/repoagent/journal").iterdir()
     (folder / "journal.json").write_text("{")
-    (note,) = recover(worktree(repo))
+    (note,) = recover_transactions(worktree(repo))
     assert "cannot read the journal" in note and str(repo.top / ".git/repoagent/kept") in note
     assert journals(repo) == []
 
@@ -203,7 +207,7 @@ POINTS = [
     (file_writer, "_delete", False),
     (commit, "switch_to_new", False),
     (commit, "run_commit", False),
-    (finish, "complete", True),
+    (finish, "complete_transaction", True),
     (other_files, "put_entries", True),
     (finish, "to_dict", True),
     (finish, "remove_folder", True),
@@ -222,8 +226,8 @@ def test_killed_while_editing(repo: GitRepo, module: Any, name: str, done: bool)
     for number in range(101 if name == "remove_folder" else 0):
         (repo.top / f".git/repoagent/edits/old{number}").mkdir(parents=True)
     dies_at(module, name, lambda: edit(repo, *changes, branch="topic"))
-    notes = "".join(recover(worktree(repo)))
-    assert recover(worktree(repo)) == [] and journals(repo) == []
+    notes = "".join(recover_transactions(worktree(repo)))
+    assert recover_transactions(worktree(repo)) == [] and journals(repo) == []
     if done:
         assert "rolled back" not in notes and repo.git("branch", "--show-current") == "topic\n"
         assert committed(repo, "a.txt") == EDITED and repo.status() == "M  README.md\n M a.txt\n"
@@ -241,11 +245,11 @@ def test_killed_while_the_branch_moves_before_another_commit(repo: GitRepo, move
     """An undo that had moved the branch, and whose lock was removed, is complete even if HEAD has moved on."""
     before = repo.head()
     edit(repo, shout(repo, 5))
-    dies_at(undo_module, "archive" if moved else "git", lambda: undo(worktree(repo)))
+    dies_at(undo_module, "archive_edit" if moved else "git", lambda: undo(worktree(repo)))
     (repo.top / ".git/index.lock").unlink(missing_ok=True)
     for number in range(on_top):
         repo.git("commit", "-q", "--allow-empty", "--only", "-m", f"mine {number}")
-    (note,) = recover(worktree(repo))
+    (note,) = recover_transactions(worktree(repo))
     assert ("complete" in note) == moved and journals(repo) == [] and repo.status() == ""
     assert (b"LINE 5" in repo.read("a.txt")) == (not moved)
     assert repo.git("rev-list", "--count", "HEAD").strip() == str(on_top + (1 if moved else 2))
@@ -264,14 +268,14 @@ def test_an_edit_without_a_commit_fails_or_is_killed_after_it_was_recorded_and_w
             keep(repo, shout(repo, 5))
     else:
         dies_at(finish, "to_dict", lambda: keep(repo, shout(repo, 5)))
-        (note,) = recover(worktree(repo))
+        (note,) = recover_transactions(worktree(repo))
         assert note.endswith("is complete")
     assert b"LINE 5" in repo.read("a.txt") and journals(repo) == []
     assert [one.undone for one in list_edits(worktree(repo))] == [False]
     if not fails:  # HEAD does not move: the next command unstages the rest, and names no commit
         repo.git("add", "a.txt")
-        dies_at(undo_module, "archive", lambda: undo(worktree(repo)))
-        (note,) = recover(worktree(repo))
+        dies_at(undo_module, "archive_edit", lambda: undo(worktree(repo)))
+        (note,) = recover_transactions(worktree(repo))
         assert note.endswith("is now complete") and "committed" not in note
     else:
         undo(worktree(repo))
@@ -327,7 +331,7 @@ def test_killed_while_creating_a_branch(repo: GitRepo, before: str, after: str) 
 
     dies(act)
     shell(repo, after)
-    recover(worktree(repo))
+    recover_transactions(worktree(repo))
     assert bool(repo.git("branch", "--list", "topic")) is bool(after)
     assert not (repo.top / ".git/refs/heads/topic.lock").exists()
     assert repo.git("branch", "--show-current") == ("topic\n" if "switch" in after else "main\n")

@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.errors import Busy, NothingDone, Refused
 from repoagent.git import file_writer
-from repoagent.git.file_writer import Moved
+from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import Content, FileChange
 from repoagent.git.transaction.results import HookFailed, Options
 from repoagent.git.transaction.transaction import Transaction
@@ -177,7 +177,7 @@ def test_file_changed_before_the_write(
     """Or, `late`, while the others are written."""
     last = shout(repo, 5) if path == "a.txt" else new_file(path, b"ours\n")
     changes = [change(repo, "src/app.py", "hello", "hi"), last]
-    with pytest.raises(Moved) as caught, Transaction(worktree(repo), changes) as transaction:
+    with pytest.raises(FilesChanged) as caught, Transaction(worktree(repo), changes) as transaction:
         if late:
             monkeypatch.setattr(file_writer, "new_folders", lambda *_: repo.write(path, "theirs\n") and ())
         else:
@@ -280,7 +280,7 @@ def test_several_processes_edit_one_file(repo: GitRepo) -> None:
             try:
                 edit(repo, shout(repo, number), message=str(number))
                 return
-            except (Busy, Moved):
+            except (Busy, FilesChanged):
                 time.sleep(0.01)
 
     numbers = [2, 4, 6, 8]

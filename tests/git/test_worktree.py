@@ -15,11 +15,11 @@ from repoagent.git.worktree import (
     Facts,
     current_branch,
     gather_facts,
-    layout,
+    layout_of,
     open_at_head,
     open_worktree,
-    operation,
-    relative,
+    operation_in_progress,
+    relative_path,
 )
 from tests.conftest import GitRepo
 from tests.git.edits import shell
@@ -78,13 +78,13 @@ def test_from_a_subfolder_a_file_and_a_link_and_in_a_linked_work_tree(repo: GitR
         assert worktree.top == worktree.main_top == repo.top
         assert worktree.git_dir == worktree.common_dir == repo.top / ".git"
         assert not worktree.is_linked
-        assert layout(worktree).root == repo.top / ".repoagent"
-        assert layout(worktree).private == repo.top / ".git" / "repoagent"
+        assert layout_of(worktree).root == repo.top / ".repoagent"
+        assert layout_of(worktree).private == repo.top / ".git" / "repoagent"
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
     assert worktree.is_linked
-    assert layout(worktree).root == repo.top / ".repoagent"
-    assert layout(worktree).private == repo.top / ".git" / "worktrees" / "linked" / "repoagent"
+    assert layout_of(worktree).root == repo.top / ".repoagent"
+    assert layout_of(worktree).private == repo.top / ".git" / "worktrees" / "linked" / "repoagent"
 
 
 @pytest.mark.parametrize("name", ["bare.git", ".git"])
@@ -94,7 +94,7 @@ def test_a_work_tree_of_a_bare_repository(repo: GitRepo, tmp_path: Path, name: s
     GitRepo(bare).git("worktree", "add", "-q", str(tmp_path / "project" / "linked"))
     worktree = open_worktree(tmp_path / "project" / "linked")
     assert worktree.main_top is None
-    assert layout(worktree).root == bare / "repoagent"
+    assert layout_of(worktree).root == bare / "repoagent"
 
 
 def test_linked_to_a_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo], tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_linked_to_a_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo
     main.git("worktree", "add", "-q", str(linked))
     assert open_worktree(main.top).top == main.top
     for top in (main.top, linked):
-        assert layout(open_worktree(top)).root == main.top / ".repoagent"
+        assert layout_of(open_worktree(top)).root == main.top / ".repoagent"
 
 
 def test_git_dir_in_every_folder(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,21 +121,21 @@ def test_git_dir_in_every_folder(repo: GitRepo, tmp_path: Path, monkeypatch: pyt
 def test_relative_paths(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worktree = open_worktree(repo.top)
     src = repo.top / "src"
-    assert relative(worktree, "app.py", src) == "src/app.py"
-    assert relative(worktree, "../new file.txt", src) == "new file.txt"
-    assert relative(worktree, src / "app.py", tmp_path) == "src/app.py"
-    assert relative(worktree, ".", src) == "src"
-    assert relative(worktree, "..", src) == relative(worktree, ".", repo.top) == "."
+    assert relative_path(worktree, "app.py", src) == "src/app.py"
+    assert relative_path(worktree, "../new file.txt", src) == "new file.txt"
+    assert relative_path(worktree, src / "app.py", tmp_path) == "src/app.py"
+    assert relative_path(worktree, ".", src) == "src"
+    assert relative_path(worktree, "..", src) == relative_path(worktree, ".", repo.top) == "."
     for outside in ("../../x", "/etc/passwd", tmp_path):
         with pytest.raises(UsageError, match=f"{re.escape(str(outside))} is outside the work tree"):
-            relative(worktree, outside, src)
+            relative_path(worktree, outside, src)
     # links of folders are resolved, but not the last
     (tmp_path / "link").symlink_to(repo.top)
     (repo.top / "lib").symlink_to("src")
     (repo.top / "app").symlink_to("src/app.py")
-    assert relative(worktree, "link/a.txt", tmp_path) == "a.txt"
-    assert relative(worktree, "lib/app.py", repo.top) == "src/app.py"
-    assert relative(worktree, "app", repo.top) == "app"
+    assert relative_path(worktree, "link/a.txt", tmp_path) == "a.txt"
+    assert relative_path(worktree, "lib/app.py", repo.top) == "src/app.py"
+    assert relative_path(worktree, "app", repo.top) == "app"
 
 
 @pytest.fixture
@@ -151,36 +151,36 @@ def test_operations_in_progress(fork: GitRepo, tmp_path: Path) -> None:
     """`am`, the pause of a series, with reftable, bisect; each work tree has its own."""
     worktree, ours = open_worktree(fork.top), fork.head()
     fork.git("rebase", "other", ok=False)
-    assert operation(worktree) == "rebase"
+    assert operation_in_progress(worktree) == "rebase"
     fork.git("rebase", "--abort")
     patch = fork.git("format-patch", "--stdout", "other~2..other~1")
     fork.git("am", stdin=patch.encode(), ok=False)
-    assert operation(worktree) == "am"
+    assert operation_in_progress(worktree) == "am"
     fork.git("am", "--abort")
     fork.git("cherry-pick", "other~1", "other", ok=False)
     fork.git("checkout", "--theirs", "a.txt")
     fork.git("commit", "-qam", "picked")
     assert not (fork.top / ".git" / "CHERRY_PICK_HEAD").exists()
-    assert operation(worktree) == "cherry-pick"
+    assert operation_in_progress(worktree) == "cherry-pick"
     fork.git("cherry-pick", "--abort", ok=False)
     fork.git("cherry-pick", "--quit")
-    assert operation(worktree) is None
+    assert operation_in_progress(worktree) is None
     (fork.top / ".git" / "reftable").mkdir()
-    assert operation(worktree) is None
+    assert operation_in_progress(worktree) is None
     fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
-    assert operation(worktree) == "cherry-pick"
+    assert operation_in_progress(worktree) == "cherry-pick"
     fork.git("update-ref", "-d", "CHERRY_PICK_HEAD")
     fork.git("branch", "CHERRY_PICK_HEAD")  # a reference without a file of its name
-    assert operation(worktree) == "cherry-pick"
+    assert operation_in_progress(worktree) == "cherry-pick"
     (fork.top / ".git" / "reftable").rmdir()
     fork.git("branch", "-q", "-D", "CHERRY_PICK_HEAD")
     fork.git("bisect", "start")
-    assert operation(worktree) == "bisect"
+    assert operation_in_progress(worktree) == "bisect"
     shell(fork, f"git bisect reset; git reset -q --hard {ours}")
     fork.git("worktree", "add", "-q", str(tmp_path / "linked"))
     fork.git("merge", "other", ok=False)
-    assert (operation(worktree), gather_facts(worktree).unmerged) == ("merge", ("a.txt",))
-    assert operation(open_worktree(tmp_path / "linked")) is None
+    assert (operation_in_progress(worktree), gather_facts(worktree).unmerged) == ("merge", ("a.txt",))
+    assert operation_in_progress(open_worktree(tmp_path / "linked")) is None
 
 
 def test_an_unborn_branch_a_detached_head_and_a_linked_one(make_repo: Callable[[str], GitRepo]) -> None:

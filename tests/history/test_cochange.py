@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cochange.history import Change, MemoryView
-from repoagent.history.cochange import Alive, Neighbor, View, alike, neighbors, stem, words
+from repoagent.history.cochange import Alive, HistoryView, Neighbor, alike, name_stem, rank_neighbors, words
 from tests.history.histories import DAY, START, history
 
 
 def ask(view: MemoryView, *paths: str, limit: int = 20, min_score: float = 0.0) -> list[Neighbor]:
     names = [path.encode() for path in paths]
     files = [file for name in names if (file := view.file(name)) is not None]
-    return neighbors(view, files, names, limit=limit, min_score=min_score)
+    return rank_neighbors(view, files, names, limit=limit, min_score=min_score)
 
 
 OTHERS = [f"w{n}/u{n}.x" for n in range(25)]  # so that the newest commits of all say nothing
@@ -180,7 +180,7 @@ def test_whatever_the_history(commits: list[str], query: list[str], limit: int) 
     ],
 )
 def test_related_files_have_one_stem(paths: bytes, expected: bytes) -> None:
-    assert stem(b"") == b"" and {stem(path) for path in paths.split()} == {expected}
+    assert name_stem(b"") == b"" and {name_stem(path) for path in paths.split()} == {expected}
 
 
 def test_words() -> None:
@@ -213,7 +213,7 @@ def test_the_best_that_are_alive(
     scores: dict[int, float], dead: frozenset[int], excluded: frozenset[int], count: int
 ) -> None:
     view = _View(dead)
-    best = Alive(cast(View, view)).best(scores, count, {b"%d" % file for file in excluded})
+    best = Alive(cast(HistoryView, view)).best(scores, count, {b"%d" % file for file in excluded})
     everything = sorted(scores.keys() - dead - excluded, key=lambda file: (-scores[file], file))
     assert list(best) == everything[: len(best)]
     left = everything[len(best) :]
@@ -221,5 +221,5 @@ def test_the_best_that_are_alive(
     assert len(view.calls) == len(set(view.calls))
     # those that cannot be among the best are not looked up
     view = _View(frozenset())
-    Alive(cast(View, view)).best({file: 1 / (1 + file) for file in range(5000)}, 12)
+    Alive(cast(HistoryView, view)).best({file: 1 / (1 + file) for file in range(5000)}, 12)
     assert len(view.calls) < 100

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git.worktree import WorkTree, layout, open_worktree
-from repoagent.history.commit_details import Step, Touched, compare, did, lines_of, parts, steps
+from repoagent.git.worktree import WorkTree, layout_of, open_worktree
+from repoagent.history.commit_details import (
+    HistoryStep,
+    Touched,
+    compare,
+    describe_step,
+    history_steps,
+    lines_of,
+    parts,
+)
 from repoagent.history.file_history import HistoryReport, read_history
 from repoagent.history.file_log import file_log, indexed_log
 from repoagent.history.index.index import open_index
@@ -22,12 +30,12 @@ from tests.history.histories import partial_clone, without_a_fetch
 APP = "import os\n\n\nclass App:\n    def run(self):\n        return 1\n\n    def stop(self):\n        return 2\n\n\ndef main():\n    App().run()\n"
 
 
-def done(top: Path, path: str, seconds: float = 20) -> list[Step]:
-    return steps(top, file_log(top, path, 50, seconds=20).commits, seconds=seconds)
+def done(top: Path, path: str, seconds: float = 20) -> list[HistoryStep]:
+    return history_steps(top, file_log(top, path, 50, seconds=20).commits, seconds=seconds)
 
 
 def said(top: Path, path: str) -> list[str]:
-    return [did(step) for step in done(top, path)]
+    return [describe_step(step) for step in done(top, path)]
 
 
 def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
@@ -37,7 +45,7 @@ def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
     repo.commit("imports", **{"app.py": APP.replace("os", "sys")})
     shell(repo, "git mv app.py src/core.py; git commit -qm move; chmod +x src/core.py; git commit -qam mode")
     found = done(repo.top, "src/core.py")
-    assert [did(step) for step in found] == [
+    assert [describe_step(step) for step in found] == [
         "made executable", "moved from app.py", "changes App.run", "white space only", "changes App.run",
         "added; with App, main",
     ]  # fmt: skip
@@ -74,7 +82,7 @@ def test_a_clone_without_trees_says_what_it_can(repo: GitRepo, monkeypatch: pyte
     with without_a_fetch(clone):
         assert done(clone.top, "a.txt") == []
         commit = FileCommit(repo.head(), "a", "A", "2026-01-01", "s", None, None, "a.txt")
-        assert steps(clone.top, [commit]) == [Step(commit)]
+        assert history_steps(clone.top, [commit]) == [HistoryStep(commit)]
 
 
 def test_odd_names(repo: GitRepo) -> None:
@@ -93,7 +101,7 @@ def test_only_merges_have_changed_it(repo: GitRepo) -> None:
         repo.commit("side", **{f"s{number}.txt": f"{number}\n"})
         shell(repo, f"git checkout -q main; git merge -q --no-ff --no-commit side{number}")
         repo.commit(f"merge {number}", **{"evil.py": f"def f():\n    return {number}\n"})
-    found = [(step.commit.subject, did(step)) for step in done(repo.top, "evil.py")]
+    found = [(step.commit.subject, describe_step(step)) for step in done(repo.top, "evil.py")]
     assert found == [("merge 1", "changes f"), ("merge 0", "added; with f")]
 
 
@@ -184,7 +192,7 @@ def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) ->
 def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     assert [step.commit.subject for step in read_history(worktree, "a.txt").steps] == ["first commit"]
-    assert not layout(worktree).history.exists()  # it is not created for this
+    assert not layout_of(worktree).history.exists()  # it is not created for this
     odd = os.fsdecode(b"\x01t\tb\n\xe9.py")
     text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))
     repo.commit("add", **{"z.txt": "z\n", "old.py": text})
@@ -219,8 +227,8 @@ def test_an_index_that_does_not_help_is_not_used(repo: GitRepo, capsys: pytest.C
     assert indexed_log(worktree, "other.txt", 5, "HEAD") is None
     for damage in (b"", b"SQLite format 3\0" + b"x" * 5000, None):
         if damage is None:
-            shutil.rmtree(layout(worktree).root)
+            shutil.rmtree(layout_of(worktree).root)
         else:
-            layout(worktree).history.write_bytes(damage)
+            layout_of(worktree).history.write_bytes(damage)
         assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
     assert capsys.readouterr().err == ""

@@ -27,10 +27,10 @@ from repoagent.history.graph import (
     columns,
     group_names,
     neighbors_graph,
-    shorten,
-    shown,
+    printable_line,
+    shorten_middle,
 )
-from repoagent.history.graph_output import html, svg
+from repoagent.history.graph_output import render_html, svg
 from repoagent.history.neighbors import Edge, Neighborhood
 from repoagent.history.render import CommitHeader, day
 from tests.browser import needs_browser, rendered
@@ -116,15 +116,15 @@ def test_a_group_has_the_name_of_its_folder_or_first_file(
 
 @given(st.binary(max_size=60))
 def test_any_name_is_one_line_of_valid_xml(name: bytes) -> None:
-    text = shown(name)
+    text = printable_line(name)
     assert text.isprintable()
     assert ElementTree.fromstring(f"<a>{escape(text)}</a>").text == (text or None)
 
 
 @given(st.text(max_size=80), st.integers(2, 40))
 def test_a_shortened_name_fits_and_keeps_its_ends(text: str, limit: int) -> None:
-    text = shown(text)
-    short = shorten(text, limit)
+    text = printable_line(text)
+    short = shorten_middle(text, limit)
     assert columns(short) <= limit
     if columns(text) <= limit:
         assert short == text
@@ -134,10 +134,10 @@ def test_a_shortened_name_fits_and_keeps_its_ends(text: str, limit: int) -> None
 
 
 def test_names_and_days() -> None:
-    assert shown(b"a\nb\x1b\xff\x7f") == "a^Jb^[<FF>^?" and shown("\u202ex") == "<U+202E>x"
+    assert printable_line(b"a\nb\x1b\xff\x7f") == "a^Jb^[<FF>^?" and printable_line("\u202ex") == "<U+202E>x"
     assert columns("文件") == 4 and columns("e\u0301") == 1
-    assert shorten("文件文件文件", 5) == "文…件"
-    assert not shorten("abcdefghe\u0301\u0301\u0301", 3).endswith("…\u0301\u0301\u0301")
+    assert shorten_middle("文件文件文件", 5) == "文…件"
+    assert not shorten_middle("abcdefghe\u0301\u0301\u0301", 3).endswith("…\u0301\u0301\u0301")
     assert [day(0), day(None), day(1 << 62)] == ["1970-01-01", "", "?"]
 
 
@@ -193,7 +193,7 @@ def test_tooltips_show_the_evidence() -> None:
     root = ElementTree.fromstring(svg(graph(HOSTILE)))
     titles = [title.text or "" for title in root.iter(f"{SVG}title")]
     for name in HOSTILE:
-        (text,) = [title for title in titles if title.startswith(shown(name) + ": ")]
+        (text,) = [title for title in titles if title.startswith(printable_line(name) + ": ")]
         assert "3 of 10 commits (30%)" in text and "together, same folder" in text
         assert "2026-01-02 aaaaaaa Ada </script>: Fix <b>&</b> ^[[0m <U+202E> it" in text
     assert [title for title in titles if title.startswith("src/app.py and ")]
@@ -244,7 +244,7 @@ def check_page(text: str, paths: Sequence[bytes]) -> Page:
     names = {name for _, attributes in page.tags for name in attributes}
     assert not [name for name in names if name.startswith("on") or name in {"src", "href", "style", "srcset"}]
     assert not {tag for tag, _ in page.tags} & {"img", "a", "link", "iframe", "object", "base", "form"}
-    assert {shown(path) for path in paths} <= set(page.texts)
+    assert {printable_line(path) for path in paths} <= set(page.texts)
     assert text.count("<script") == 2 == text.count("</script>")
     assert "\x1b" not in text and "\u202e" not in text
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
@@ -257,9 +257,9 @@ def check_page(text: str, paths: Sequence[bytes]) -> Page:
 
 def test_the_page_has_all_of_the_evidence_and_is_reached_by_keyboard() -> None:
     drawn = graph(HOSTILE)
-    page = check_page(html(drawn), HOSTILE)
+    page = check_page(render_html(drawn), HOSTILE)
     data = json.loads(page.inside["script"][0])
-    assert [node[0] for node in data["nodes"]] == ["src/app.py", *map(shown, HOSTILE)]
+    assert [node[0] for node in data["nodes"]] == ["src/app.py", *map(printable_line, HOSTILE)]
     commit = ["2026-01-02", "aaaaaaa", "Ada </script>", "Fix <b>&</b> ^[[0m <U+202E> it"]
     assert data["nodes"][1][4][0] == commit
     assert len(data["links"]) == len(drawn.links)
@@ -275,7 +275,7 @@ def test_the_page_has_all_of_the_evidence_and_is_reached_by_keyboard() -> None:
 def test_a_browser_runs_its_script_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     evil = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\"></body>"
-    page.write_text(html(graph(HOSTILE)).replace("</body>", evil), encoding="utf-8")
+    page.write_text(render_html(graph(HOSTILE)).replace("</body>", evil), encoding="utf-8")
     seen = rendered(page)
     assert "<title>What changes with src/app.py</title>" in seen and 'data-ready="1"' in seen
     assert seen.count("<img") == 1  # the one that this test has put there

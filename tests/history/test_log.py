@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
 from repoagent.history.file_log import FileHistory, file_log
-from repoagent.history.log import Record, counts_of, records, split_log, stream
+from repoagent.history.log import LogRecord, counts_of, records, split_log, stream_log
 from tests.conftest import GitRepo
 from tests.git.edits import shell
 
@@ -41,7 +41,7 @@ def test_commits_of_a_file_with_lines_and_failures_of_git(repo: GitRepo, tmp_pat
     with pytest.raises(GitError):
         whole(tmp_path, "a.txt")
     with pytest.raises(GitError, match="no-such-revision"):
-        list(stream(repo.top, "no-such-revision"))
+        list(stream_log(repo.top, "no-such-revision"))
 
 
 def test_merges_do_not_count_and_both_sides_do(repo: GitRepo) -> None:
@@ -58,7 +58,7 @@ def test_renames_are_followed_whatever_the_settings_of_the_user(repo: GitRepo) -
         repo,
         "git mv d/mid.txt new.txt; git commit -qm 'rename two'; echo last >> new.txt; git commit -qam last",
     )
-    history, streamed = whole(repo.top, "new.txt"), list(stream(repo.top, "HEAD"))
+    history, streamed = whole(repo.top, "new.txt"), list(stream_log(repo.top, "HEAD"))
     assert [(c.subject, c.path, c.added, c.removed, c.status) for c in history.commits] == [
         ("last", "new.txt", 1, 0, "M"),
         ("rename two", "new.txt", 0, 0, "R"),
@@ -79,9 +79,9 @@ def test_renames_are_followed_whatever_the_settings_of_the_user(repo: GitRepo) -
     }.items():  # fmt: skip
         repo.git("config", key, value)
     assert whole(repo.top, "new.txt") == history
-    assert list(stream(repo.top, "HEAD")) == streamed
+    assert list(stream_log(repo.top, "HEAD")) == streamed
     repo.git("config", "diff.renames", "false")
-    assert list(stream(repo.top, "HEAD")) == streamed
+    assert list(stream_log(repo.top, "HEAD")) == streamed
 
 
 def test_authors_and_encodings(repo: GitRepo) -> None:
@@ -120,7 +120,7 @@ paths = st.binary(min_size=1, max_size=12).filter(lambda path: b"\0" not in path
 plain_changes = st.tuples(st.sampled_from([b"A", b"M", b"D", b"T"]), paths, st.just(b""))
 moved = st.tuples(st.sampled_from([b"R", b"C"]), paths, paths)
 commits = st.builds(
-    Record,
+    LogRecord,
     st.binary(min_size=20, max_size=20).map(lambda data: data.hex().encode()),
     st.integers(0, 1 << 40),
     st.binary(max_size=20).filter(lambda author: b"\0" not in author and b"\n" not in author),
@@ -130,7 +130,7 @@ commits = st.builds(
 
 @settings(max_examples=50)
 @given(st.lists(commits, max_size=6), st.lists(st.integers(1, 40), max_size=30))
-def test_a_stream_is_read_wherever_it_is_cut(commits: list[Record], cuts: list[int]) -> None:
+def test_a_stream_is_read_wherever_it_is_cut(commits: list[LogRecord], cuts: list[int]) -> None:
     data, chunks = b"", []
     for commit in commits:
         data += b"%s %d %s\0" % (commit.id, commit.time, commit.author)
@@ -160,7 +160,7 @@ def test_odd_names_and_authors_in_a_stream(make_repo: Callable[[str], GitRepo]) 
         lines = (b"tree " + tree.encode(), b"author %s %s" % (who, when))
         head = b"\n".join([*lines, b"committer %s %s" % (who or b"a <b>", when), b"", b"x", b""])
         oid = repo.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=head).strip()
-        (record,) = stream(repo.top, oid)
+        (record,) = stream_log(repo.top, oid)
         assert {path for _, path, _ in record.changes} == names
         assert record.time == expected and record.author.startswith(who[:3])
 

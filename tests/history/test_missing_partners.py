@@ -14,17 +14,17 @@ from repoagent.history.missing_partners import (
     FLOOR,
     FURTHER,
     NEVER,
-    Missing,
-    calibrate,
-    missing,
+    MissingPartner,
+    calibrate_threshold,
+    find_missing,
     surest,
 )
 from tests.history.histories import history
 
 
-def ask(view: MemoryView, *paths: bytes, threshold: float = 0.3, limit: int = 3) -> list[Missing]:
+def ask(view: MemoryView, *paths: bytes, threshold: float = 0.3, limit: int = 3) -> list[MissingPartner]:
     files = [file for file in map(view.file, paths) if file is not None]
-    return missing(view, files, limit=limit, threshold=threshold)
+    return find_missing(view, files, limit=limit, threshold=threshold)
 
 
 CASES = {
@@ -67,7 +67,7 @@ def test_an_author_who_splits_commits_is_warned_with_less_confidence() -> None:
         view.add(Change(day, author, tuple((b"M" if day else b"A", path, path) for path in [b"a", *extra])))
     (file,) = filter(lambda file: view.alive[file] == b"a", view.alive)
     ann, bob, someone = (
-        missing(view, [file], threshold=0, author=author)[0].confidence
+        find_missing(view, [file], threshold=0, author=author)[0].confidence
         for author in (view.all[0].author, view.all[1].author, None)
     )
     assert bob < someone < ann
@@ -84,18 +84,22 @@ def test_the_limit_the_order_and_the_higher_threshold_after_the_surest() -> None
 
 def test_calibration() -> None:
     view = history(*["a"] * (FEWEST + 1))  # nothing is ever missing here
-    assert calibrate(view) == FLOOR
-    assert calibrate(view, false_alarms=0.03) == pytest.approx(0.45, abs=0.01)  # by the average repository
-    assert calibrate(history(*["a"] * 900), false_alarms=0.03) == FLOOR
-    assert calibrate(history(*["a b"] * 20)) == NEVER == calibrate(MemoryView())
+    assert calibrate_threshold(view) == FLOOR
+    assert calibrate_threshold(view, false_alarms=0.03) == pytest.approx(
+        0.45, abs=0.01
+    )  # by the average repository
+    assert calibrate_threshold(history(*["a"] * 900), false_alarms=0.03) == FLOOR
+    assert calibrate_threshold(history(*["a b"] * 20)) == NEVER == calibrate_threshold(MemoryView())
     view = history(*["a b", "c", "a b", "d e"] * 30)
-    assert [row.path for row in ask(view, b"a", threshold=calibrate(view))] == [b"b"]
+    assert [row.path for row in ask(view, b"a", threshold=calibrate_threshold(view))] == [b"b"]
 
 
 def test_a_commit_is_judged_only_by_earlier_ones() -> None:
     view = history("a b", "a b", "a", "a b", "a b", "a b")
     (judged,) = surest(view, [view.all[2]])
-    (row,) = missing(history("a b", "a b"), [view.all[2].files[0]], threshold=0, author=view.all[2].author)
+    (row,) = find_missing(
+        history("a b", "a b"), [view.all[2].files[0]], threshold=0, author=view.all[2].author
+    )
     assert judged == row.confidence
     view = history(*["a b"] * 4, "a", "a b", "-b")  # b has died since, and counts as alive before
     assert surest(view, [view.all[6], view.all[4]])[1] != 0.0
@@ -109,7 +113,7 @@ def test_on_a_history_without_habits_few_complete_commits_warn(seed: int) -> Non
     names = [f"f{n}" for n in range(12)]
     commits = [" ".join(source.sample(names, source.randint(1, 4))) for _ in range(700)]
     view = history(*commits[:500])
-    threshold = calibrate(view)
+    threshold = calibrate_threshold(view)
     alarms = sum(bool(ask(view, *commit.encode().split(), threshold=threshold)) for commit in commits[500:])
     assert alarms <= 0.05 * 200
 
@@ -125,10 +129,15 @@ def test_what_holds_for_any_history(
 ) -> None:
     view = history(*commits)
     files = [file for file in (view.file(path.encode()) for path in sorted(changed)) if file is not None]
-    rows = missing(view, files, limit=limit, threshold=threshold)
+    rows = find_missing(view, files, limit=limit, threshold=threshold)
     assert len(rows) <= limit and not {row.file for row in rows}.intersection(files)
     assert all(threshold <= row.confidence < 1 for row in rows)
     assert all(2 <= row.together <= row.commits and row.evidence for row in rows)
     assert [row.confidence for row in rows] == sorted((row.confidence for row in rows), reverse=True)
-    assert rows == missing(history(*commits), list(reversed(files)), limit=limit, threshold=threshold)
-    assert 0 < calibrate(view, false_alarms=share) <= calibrate(view, false_alarms=share / 2) <= NEVER
+    assert rows == find_missing(history(*commits), list(reversed(files)), limit=limit, threshold=threshold)
+    assert (
+        0
+        < calibrate_threshold(view, false_alarms=share)
+        <= calibrate_threshold(view, false_alarms=share / 2)
+        <= NEVER
+    )

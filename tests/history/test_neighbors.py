@@ -11,10 +11,10 @@ import pytest
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.history import neighbors as task
-from repoagent.history.cochange import neighbors
+from repoagent.history.cochange import rank_neighbors
 from repoagent.history.index import index
 from repoagent.history.neighbors import Neighborhood, neighborhood
-from repoagent.history.recent_commits import QuickLook
+from repoagent.history.recent_commits import BackgroundLog
 from tests.conftest import GitRepo
 from tests.history.histories import commit_files, partial_clone, without_a_fetch
 
@@ -159,11 +159,11 @@ def test_without_an_index_partners_are_ranked_and_deleted_files_and_floods_are_n
     commit_files(repo, *[PAIR] * 4, *["core.py docs.md"] * 2, *rare)
     repo.git("rm", "-q", "gone.py")
     repo.commit("remove it")
-    with QuickLook(repo.top, "core.py", seconds=10) as running:
+    with BackgroundLog(repo.top, "core.py", seconds=10) as running:
         view = running.view()
     file = view.file(b"core.py")
     assert file is not None
-    rows = neighbors(view, [file], [b"core.py"])
+    rows = rank_neighbors(view, [file], [b"core.py"])
     found = {row.path: (row.together, row.commits) for row in rows if row.together}
     assert found == {b"test_core.py": (4, 10), b"docs.md": (2, 10), b"stray.txt": (1, 10)}
     assert rows[0].path == b"test_core.py"

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.history.commit_details import Step, Touched
-from repoagent.history.commit_summaries import Summary, write_summary
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.history.commit_details import HistoryStep, Touched
+from repoagent.history.commit_summaries import CommitSummary, write_summary
 from repoagent.history.file_history import Author, Authors, HistoryReport, authors_of, is_bot, prompt_block
 from repoagent.history.log import FileCommit
 from repoagent.history.render import authors_line, history_block, read_headers, to_dict
@@ -30,21 +30,21 @@ COMMIT = FileCommit(
 
 def test_block() -> None:
     other = replace(COMMIT, added=None, removed=None, subject="")
-    assert history_block([Step(COMMIT), Step(other)]) == (
+    assert history_block([HistoryStep(COMMIT), HistoryStep(other)]) == (
         "2026-01-02 aaaaaaa Ada: fix: it, +3 −1\n2026-01-02 aaaaaaa Ada: (no subject)\n"
     )
     assert history_block([]) == ""
-    assert history_block([Step(COMMIT)], partial=True).endswith("\n(older commits omitted)\n")
-    assert history_block([Step(COMMIT)] * 30, limit=2).count("\n") == 3
-    step = Step(COMMIT, Touched(changed=("load",)), files=140)
+    assert history_block([HistoryStep(COMMIT)], partial=True).endswith("\n(older commits omitted)\n")
+    assert history_block([HistoryStep(COMMIT)] * 30, limit=2).count("\n") == 3
+    step = HistoryStep(COMMIT, Touched(changed=("load",)), files=140)
     assert history_block([step]) == (
         "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
     )
     assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
 
 
-def many(count: int) -> list[Step]:
-    return [Step(replace(COMMIT, short=f"c{n}", subject=f"number {n}"), files=1) for n in range(count)]
+def many(count: int) -> list[HistoryStep]:
+    return [HistoryStep(replace(COMMIT, short=f"c{n}", subject=f"number {n}"), files=1) for n in range(count)]
 
 
 def shown(block: str) -> list[str]:
@@ -57,10 +57,12 @@ def test_people_come_first_in_one_line() -> None:
     )
     assert ([each.name for each in people.bots], people.commits, people.partial) == (["x[bot]"], 2, True)
     first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
-    assert history_block([Step(COMMIT)], people=people).startswith(first)
+    assert history_block([HistoryStep(COMMIT)], people=people).startswith(first)
     assert history_block([], people=people) == ""
     nobody = Authors((), (Author("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
-    assert history_block([Step(COMMIT)], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
+    assert history_block([HistoryStep(COMMIT)], people=nobody).startswith(
+        "1 commit; by programs: x[bot] 1; last"
+    )
 
 
 def test_who_left_and_who_came_lately() -> None:
@@ -103,7 +105,7 @@ def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
 
 def test_to_dict_is_json() -> None:
     people = authors_of([COMMIT])
-    past = HistoryReport("caf\udce9.py", "a" * 40, (Step(COMMIT, Touched(added=("f",))),), people)
+    past = HistoryReport("caf\udce9.py", "a" * 40, (HistoryStep(COMMIT, Touched(added=("f",))),), people)
     data = json.loads(json.dumps(to_dict(past)))
     assert (data["version"], data["path"]) == (1, "caf\udce9.py")
     assert (data["commits"][0]["added"], data["commits"][0]["did"]) == (3, "adds f")
@@ -113,7 +115,7 @@ def test_to_dict_is_json() -> None:
 
 @given(author=st.text(max_size=300), subject=st.text(max_size=2000))
 def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> None:
-    block = history_block([Step(replace(COMMIT, author=author, subject=subject))])
+    block = history_block([HistoryStep(replace(COMMIT, author=author, subject=subject))])
     assert block.endswith("\n") and block[:-1].isprintable() and len(block) < 200
 
 
@@ -130,12 +132,12 @@ def grow(repo: GitRepo, count: int) -> None:
 
 def test_people_then_the_newest_commits_and_what_they_did_or_the_line_of_a_model(repo: GitRepo) -> None:
     grow(repo, 2)
-    folder = layout(open_worktree(repo.top)).summaries
+    folder = layout_of(open_worktree(repo.top)).summaries
     lines = prompt(repo, "app.py", summaries=folder).splitlines()
     assert lines[0].startswith("2 commits by Ada Tester 2; last 20")
     assert lines[1].endswith(": change 1 — changes f, +1 −1")
     assert lines[2].endswith(": change 0 — added; with f, +2 −0")
-    write_summary(folder, Summary(repo.head(), "changes all", {"app.py": "returns 1"}))
+    write_summary(folder, CommitSummary(repo.head(), "changes all", {"app.py": "returns 1"}))
     assert "change 1 — returns 1, +1 −1" in prompt(repo, "app.py", summaries=folder)
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history.cochange import Commit
-from repoagent.history.graph import ADVANCE, TITLE_SIZE, Graph, columns, shorten, shown
-from repoagent.history.graph_output import html
+from repoagent.history.cochange import HistoryCommit
+from repoagent.history.graph import ADVANCE, TITLE_SIZE, Graph, columns, printable_line, shorten_middle
+from repoagent.history.graph_output import render_html
 from repoagent.history.repository_map import LARGEST, build_map, colour_folders
 from tests.browser import needs_browser, rendered
 from tests.history.test_graph import HOSTILE, check_page
@@ -30,7 +30,7 @@ KNOTS = [*combinations(NET, 2), *combinations(UI, 2)] * 4
 def mapped(*commits: Sequence[int], names: Mapping[int, bytes] = NAMES, note: str = "") -> Graph:
     """The map of commits with these files, newest first."""
     history = [
-        Commit(len(commits) - age, 1_700_000_000 - age, 1, len(files), array("I", files))
+        HistoryCommit(len(commits) - age, 1_700_000_000 - age, 1, len(files), array("I", files))
         for age, files in enumerate(commits)
     ]
     return build_map("<b>top", "a" * 40, history, names, note)
@@ -105,7 +105,7 @@ def test_discs_titles_and_dots_do_not_overlap() -> None:
     assert len(graph.areas) >= 30
     for one, other in combinations(graph.areas, 2):
         assert math.dist((one.x, one.y), (other.x, other.y)) >= one.radius + other.radius
-        half = [columns(shorten(area.name, 22)) * TITLE_SIZE * ADVANCE / 2 for area in (one, other)]
+        half = [columns(shorten_middle(area.name, 22)) * TITLE_SIZE * ADVANCE / 2 for area in (one, other)]
         down = abs((one.y - one.radius) - (other.y - other.radius))
         assert abs(one.x - other.x) >= sum(half) or down >= TITLE_SIZE
     for area in graph.areas:
@@ -116,12 +116,12 @@ def test_discs_titles_and_dots_do_not_overlap() -> None:
 
 def test_hostile_names_are_text_on_the_page_and_each_file_is_listed() -> None:
     commits = [*combinations(range(4), 2), *combinations(range(4, 8), 2), (0, 4), (0, 5)] * 3
-    text = html(mapped(*commits, names=dict(enumerate(HOSTILE)), note="a <note>"))
+    text = render_html(mapped(*commits, names=dict(enumerate(HOSTILE)), note="a <note>"))
     page = check_page(text, HOSTILE)
     assert "<b>top" not in text and "a &lt;note&gt;" in text
     assert len([1 for _, attributes in page.tags if "data-node" in attributes]) == 8
     assert all(a["tabindex"] == "0" and a["aria-label"] for _, a in page.tags if "data-area" in a)
-    small = html(mapped((1,), names={1: b"README"}))
+    small = render_html(mapped((1,), names={1: b"README"}))
     assert "README" in small and "0 clusters" in small
 
 
@@ -150,11 +150,11 @@ def test_a_browser_searches_and_walks_the_map(tmp_path: Path) -> None:
     graph = large()
     own = [node for node in graph.nodes if node.path.startswith("folder1/")]
     clustered = [node for node in own if "in no cluster" not in node.summary]
-    text = re.sub(r"<meta http-equiv[^>]*>", "", html(graph))  # else it would refuse the test's script
+    text = re.sub(r"<meta http-equiv[^>]*>", "", render_html(graph))  # else it would refuse the test's script
     page = tmp_path / "map.html"
     page.write_text(text.replace("</body>", f"<script>{TRY}</script></body>"), encoding="utf-8")
     seen = rendered(page)
     title = re.search(r"<title>(\[.*\])</title>", seen)
     assert title is not None and 'data-ready="1"' in seen
-    first = shown(own[0].path)
+    first = printable_line(own[0].path)
     assert title[1] == f'["{len(own)} files",{len(clustered)},"{first}",true,"Evidence",0,true]'

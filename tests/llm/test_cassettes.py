@@ -11,7 +11,7 @@ import pytest
 from repoagent.errors import ModelError
 from repoagent.llm.cassettes import Recorder, Replay
 from repoagent.llm.complete import complete
-from repoagent.llm.model import Reply, Retryable, Usage, render
+from repoagent.llm.model import Reply, Retryable, Usage, render_request
 from repoagent.llm.usage import Meter
 from tests.llm.helpers import Scripted, ask, call
 
@@ -38,7 +38,7 @@ def test_round_trip(path: Path) -> None:
     second = Reply("another", "refusal", Usage(), "anthropic/claude-x")
     record(path, (key(), first), (key(), second), (key(turn=2), first))
     line = json.loads(path.read_text().split("\n")[0])
-    assert line["request"] == render(ask(key=key()))
+    assert line["request"] == render_request(ask(key=key()))
     assert line["sha256"] == sha256(line["request"].encode()).hexdigest()
     replay = Replay(path)
     pieces: list[str] = []

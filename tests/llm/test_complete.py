@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm.complete import ATTEMPTS, Fallback, complete, join, open_fence
+from repoagent.llm.complete import ATTEMPTS, Fallback, complete, join_continuation, open_fence
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
-from repoagent.llm.usage import Limits, Meter, Price, estimate
+from repoagent.llm.usage import Limits, Meter, Price, estimate_usage
 from tests.llm.helpers import Scripted, ask
 from tests.llm.providers.messages_server import Server, cut, status, text
 from tests.llm.providers.streaming_server import Script
@@ -65,7 +65,7 @@ def test_an_interrupted_attempt_is_counted(spec: str, counted: bool) -> None:
     listener.hear = stop
     with pytest.raises(KeyboardInterrupt):
         listener.run(Scripted([Reply("one two", "end")], spec=spec), meter)
-    sent = estimate(ask()) + Usage(output=3)
+    sent = estimate_usage(ask()) + Usage(output=3)
     assert meter.usage == (sent if counted else Usage())
     assert meter.cost == pytest.approx((sent.input + 2 * 3) / 1_000_000 if counted else 0)
 
@@ -231,7 +231,7 @@ assert load("x") == ""
 
 def test_an_exact_continuation_is_unchanged_for_any_cut() -> None:
     for at in range(len(REPLY) + 1):
-        assert join(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
+        assert join_continuation(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
 
 
 def test_a_repeated_unfinished_line_is_dropped() -> None:
@@ -241,16 +241,16 @@ def test_a_repeated_unfinished_line_is_dropped() -> None:
         unfinished = REPLY[start:at]
         if len(unfinished.replace(" ", "")) >= 4 and "0, 0" not in unfinished and not open_fence(unfinished):
             tried += 1
-            assert join(REPLY[:at], REPLY[start:]) == REPLY, unfinished
+            assert join_continuation(REPLY[:at], REPLY[start:]) == REPLY, unfinished
     assert tried > 200
 
 
 def test_a_fence_that_is_opened_again_is_dropped() -> None:
     first, last = REPLY.index("```diff") + len("```diff\n"), REPLY.index("```\n\nAnd")
     for at in range(first, last):
-        assert join(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
+        assert join_continuation(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
     at = REPLY.index("FileNotFoundError")  # and the unfinished line again
-    assert join(REPLY[:at], "```diff\n" + REPLY[REPLY.rfind("\n", 0, at) + 1 :]) == REPLY
+    assert join_continuation(REPLY[:at], "```diff\n" + REPLY[REPLY.rfind("\n", 0, at) + 1 :]) == REPLY
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_fence_that_is_opened_again_is_dropped() -> None:
     ],
 )  # fmt: skip
 def test_nothing_else_is_dropped(first: str, last: str) -> None:
-    assert join(first, last) == first + last
+    assert join_continuation(first, last) == first + last
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.llm.model import display_name, fence, printable, public, without_thought
+from repoagent.llm.model import display_name, fence, printable, public_spec, without_thought
 
 TAGS = st.lists(st.sampled_from(["<", "/", " ", "a", "A", ">", "\n", "</a>", "<a ", "x"])).map("".join)
 
@@ -49,7 +49,7 @@ SECRET = "sk-abcdefghijklmnopqrstuvwxyz"
     ],
 )
 def test_a_commit_names_no_arguments_and_no_folders(spec: str, name: str) -> None:
-    assert public(spec) == name
+    assert public_spec(spec) == name
 
 
 def test_no_key_is_shown() -> None:

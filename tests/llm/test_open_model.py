@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import repoagent
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.config.options import DEFAULT_MODEL, find_or_refuse
 from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
 from repoagent.llm.complete import Fallback
-from repoagent.llm.open_model import choose_model, open_model, preload, resolve
+from repoagent.llm.open_model import choose_model, open_model, preload_model, resolve_spec
 from repoagent.llm.registry import PROVIDERS, SERVERS, Backend, parse_spec, provider_of
 
 GGUF = "local/~/models/qwen.gguf"
@@ -23,7 +23,9 @@ HAIKU = "anthropic/claude-haiku-5-5"
 
 def settings(**flags: object) -> Settings:
     outside = Path("/")  # of any repository
-    return load(None, outside, flags={name.replace("__", "."): value for name, value in flags.items()})
+    return load_settings(
+        None, outside, flags={name.replace("__", "."): value for name, value in flags.items()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_the_default_needs_a_key_or_an_error_names_the_ways(monkeypatch: pytest.
         "--model manual",
     ):
         assert way in str(raised.value)
-    preload(None)  # nothing to load, no warning
+    preload_model(None)  # nothing to load, no warning
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_aliases() -> None:
     assert open_model(own).spec == "openai/gpt-x"
     assert (choose_model(own).origin, choose_model(own).why) == ("flag --model", "alias quick")
     assert open_model(own, spec="local").spec == GGUF
-    assert (resolve(own, "sonnet"), resolve(own, "mine")) == ("manual", "anthropic/claude-opus-5-5")
+    assert (resolve_spec(own, "sonnet"), resolve_spec(own, "mine")) == ("manual", "anthropic/claude-opus-5-5")
     assert choose_model(settings(model="sonnet")).why == "newest sonnet"
     assert open_model(settings(model="best")).spec.startswith("anthropic/")  # one of those that are there
     with pytest.raises(UsageError, match="alias one refers to itself"):
@@ -132,13 +134,13 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
 def test_a_short_name_is_the_newest_model_of_its_family() -> None:
     listed = catalog.short_names()
     assert {"sonnet", "opus", "haiku", "gpt-5", "gemini", "grok"} <= set(listed)
-    assert set(listed.values()) <= set(catalog.names())
+    assert set(listed.values()) <= set(catalog.model_names())
     assert listed["sonnet"] == DEFAULT_MODEL
     specs = {
         **listed, "GPT-5": "openai/gpt-5.6-sol", "gemini-flash": "google/gemini-3.8-flash", "gpt": "gpt", "": "",
         "anthropic/claude-sonnet-5": "anthropic/claude-sonnet-5",
     }  # fmt: skip
-    assert {name: resolve(settings(), name) for name in specs} == specs
+    assert {name: resolve_spec(settings(), name) for name in specs} == specs
 
 
 # The table of providers: each entry works, and no other module names one.

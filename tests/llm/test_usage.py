@@ -18,9 +18,9 @@ from repoagent.llm.usage import (
     SpendLog,
     cost_text,
     dollars,
-    estimate,
     estimate_tokens,
-    read,
+    estimate_usage,
+    read_spend_log,
     state_folder,
 )
 from tests.llm.helpers import ask
@@ -76,7 +76,7 @@ def test_a_day_s_limit_counts_what_other_runs_have_spent(tmp_path: Path) -> None
     meter.before_attempt(Usage(input=40_000), SONNET)
     meter.add(Usage(input=40_000, output=1), SONNET)
     meter.add(Usage(), SONNET)  # nothing was used: nothing to write down
-    _, *own = read(tmp_path)
+    _, *own = read_spend_log(tmp_path)
     assert [(one.usage.total, one.cost) for one in own] == [(40_001, pytest.approx(0.08001))]
     with pytest.raises(LimitReached, match=r"\$1 a day \(\$0\.9800 spent today.*repoagent activity --cost"):
         meter.before_attempt(Usage(input=20_000), SONNET)
@@ -85,7 +85,7 @@ def test_a_day_s_limit_counts_what_other_runs_have_spent(tmp_path: Path) -> None
 
 def test_a_request_is_estimated_whole() -> None:
     whole = Usage(estimate_tokens("x" * 3300), estimated=True)
-    assert estimate(ask("x" * 3000, system="y" * 300)) == whole
+    assert estimate_usage(ask("x" * 3000, system="y" * 300)) == whole
 
 
 def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
@@ -143,7 +143,7 @@ def test_a_call_round_trips_and_counts_for_its_day(tmp_path: Path) -> None:
     about = {"run": "20261122-1", "repository": "/some/repository", "files": ("a.py", "b c.py")}
     spend_log = SpendLog(tmp_path / "spent").about(*about.values())
     spend_log.add("openai/gpt-x", USAGE, 0.25)
-    (first,) = read(tmp_path / "spent")
+    (first,) = read_spend_log(tmp_path / "spent")
     sent = {"model": "openai/gpt-x", "usage": USAGE, "cost": 0.25, **about}
     assert {name: getattr(first, name) for name in sent} == sent
     assert datetime.fromisoformat(first.time).tzinfo is not None
@@ -151,8 +151,8 @@ def test_a_call_round_trips_and_counts_for_its_day(tmp_path: Path) -> None:
     spend_log.add("replay:x.jsonl", USAGE, 0.0)  # costs nothing
     spend_log.add("ollama/llama", USAGE, None)
     spend_log.add("a/b", USAGE, 2.0)
-    assert [spent.cost for spent in read(tmp_path / "spent")] == [0.25, None, 2.0]
-    assert [spent.cost for spent in read(tmp_path / "spent", today())] == [None, 2.0]
+    assert [spent.cost for spent in read_spend_log(tmp_path / "spent")] == [0.25, None, 2.0]
+    assert [spent.cost for spent in read_spend_log(tmp_path / "spent", today())] == [None, 2.0]
     assert spend_log.today() == 2.0
 
 

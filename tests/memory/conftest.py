@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.git.worktree import WorkTree, layout_of, open_worktree
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import remember, resolve
+from repoagent.memory.identity.store import remember_file, resolve_memory
 from repoagent.storage.layout import Layout, Warn
 from tests.conftest import GitRepo
 from tests.memory.search.memory_files import MemoryFiles
@@ -97,10 +97,10 @@ class Workspace:
             commit: str | None = self.repo.head()
         except AssertionError:
             commit = None  # there is none yet
-        return remember(self.layout, self.worktree, path, self.repo.read(path), commit=commit, warn=fail)
+        return remember_file(self.layout, self.worktree, path, self.repo.read(path), commit=commit, warn=fail)
 
     def resolve(self, path: str, warn: Warn = fail) -> Memory | None:
-        return resolve(self.layout, self.worktree, path, self.repo.read(path), warn=warn)
+        return resolve_memory(self.layout, self.worktree, path, self.repo.read(path), warn=warn)
 
     def known(self, path: str) -> Memory:
         memory = self.resolve(path)
@@ -122,7 +122,7 @@ def atomic_save(path: Path, data: bytes) -> None:
 
 def workspace_at(top: Path) -> Workspace:
     worktree = open_worktree(top)
-    return Workspace(GitRepo(top), worktree, layout(worktree))
+    return Workspace(GitRepo(top), worktree, layout_of(worktree))
 
 
 Committed = Callable[..., GitRepo]

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from repoagent.edit.checks import CheckResult
 from repoagent.edit.commit import check_failure
 from repoagent.errors import Refused
-from repoagent.llm.conversation import Turn, append, dumps, loads
+from repoagent.llm.conversation import Turn, append_turns, dumps, loads
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory import compaction
 from repoagent.memory.compaction import compact, compact_above
-from repoagent.memory.edit_records import append_edit, exchanges
+from repoagent.memory.edit_records import append_edit, read_exchanges
 from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.notes import COMPACTED, Note, read_notes
 from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, reason_of
@@ -48,7 +48,7 @@ def say(memory: Memory, number: int, request: str, *turns: Turn, state: str = "c
     meta = {"edit": f"e{number}", "time": f"2026-11-{number:02}T10:00:00+00:00"}
     last = turns[-1] if turns else Turn("assistant", "Done.")
     last = Turn(last.role, last.text, {**last.meta, "state": state})
-    append(memory.conversation, Turn("user", request, meta), *turns[:-1], last)
+    append_turns(memory.conversation, Turn("user", request, meta), *turns[:-1], last)
     append_edit(memory.edits, record(number, id=f"e{number}", request=request, state=state, commit="c" * 40))
 
 
@@ -86,7 +86,7 @@ def test_the_latest_state_is_shown_even_if_the_conversation_is_broken(
     say(memory, 1, "one")
     append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
     append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
-    found = [(one.request, one.state, one.went_wrong) for one in exchanges(memory)]
+    found = [(one.request, one.state, one.went_wrong) for one in read_exchanges(memory)]
     assert found == [("one", "undone", True), ("by a patch", "written", False)]
     memory.conversation.write_text("rewritten by hand")
     assert "one (undone" in exchanges_block(memory, "one", 1000)
@@ -178,12 +178,12 @@ def test_no_byte_of_any_conversation_is_lost(
 @pytest.mark.soak
 def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom repoagent.llm.conversation import Turn, append\n"
+        "import sys\nfrom pathlib import Path\nfrom repoagent.llm.conversation import Turn, append_turns\n"
         "from repoagent.memory.identity.record import Identity, Memory\n"
         "from repoagent.memory.compaction import compact_above\n"
         "memory = Memory(Path(sys.argv[1]), Identity('a.py'))\n"
         "for n in range(2000):\n"
-        "    append(memory.conversation, Turn('user', f'{sys.argv[2]} {n}'), Turn('assistant', 'x' * 200))\n"
+        "    append_turns(memory.conversation, Turn('user', f'{sys.argv[2]} {n}'), Turn('assistant', 'x' * 200))\n"
         "    compact_above(memory, 1500)\n"
     )
     command = [sys.executable, "-c", code, str(memory.folder)]
@@ -194,7 +194,7 @@ def test_a_kill_in_between_loses_nothing_and_writers_go_on(memory: Memory) -> No
     for process in two:
         process.kill()
         process.wait()
-    append(memory.conversation, Turn("user", "after it"))
+    append_turns(memory.conversation, Turn("user", "after it"))
     files = [*archive.glob("conversation-*"), memory.conversation]
     said = {turn.text for path in files for turn in loads(path.read_text()).turns if turn.role == "user"}
     for name in ("one", "two"):

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.llm.model import Usage
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
-from repoagent.memory.identity.record import Identity, Rekeying, Seen, from_dict
+from repoagent.memory.identity.record import Identity, LastSeen, RekeyingEvent, from_dict
 from repoagent.memory.identity.renames import last_contents
-from repoagent.memory.identity.store import memories, remember
+from repoagent.memory.identity.store import read_memories, remember_file
 from repoagent.memory.notes import add_note, read_notes
 from repoagent.storage import json_files
 from tests.memory.conftest import Workspace, text
@@ -43,7 +43,7 @@ def test_a_broken_identity_is_set_aside_and_the_others_work(workspace: Workspace
     assert file.with_name("identity.json.broken-1").read_bytes() == content
     assert workspace.folder("b.py") is not None
     assert read_notes(memory.notes)[0].text == "worth keeping"
-    again = remember(workspace.layout, workspace.worktree, "a.py", text("a"), warn=warnings.append)
+    again = remember_file(workspace.layout, workspace.worktree, "a.py", text("a"), warn=warnings.append)
     assert again.folder != memory.folder
 
 
@@ -75,7 +75,7 @@ def test_hostile_folders_are_not_followed(workspace: Workspace, tmp_path: Path) 
     (workspace.layout.memory / "odd").mkdir()
     os.mkfifo(workspace.layout.memory / "odd" / "identity.json")
     warnings: list[str] = []
-    found = memories(workspace.layout, warn=warnings.append)
+    found = read_memories(workspace.layout, warn=warnings.append)
     assert [memory.identity.path for memory in found] == ["b.py"]
     assert len(warnings) == 1 and "odd/identity.json is not a regular file" in warnings[0]
     with pytest.raises(Refused):
@@ -100,9 +100,9 @@ _IDENTITIES = st.builds(
     keys=st.dictionaries(_TEXTS, _TEXTS),
     blobs=st.lists(_TEXTS).map(tuple),
     commit=st.none() | st.text("0123456789abcdef", min_size=40, max_size=40),
-    rekeyings=st.lists(st.builds(Rekeying, *[_TEXTS] * 5)).map(tuple),
+    rekeyings=st.lists(st.builds(RekeyingEvent, *[_TEXTS] * 5)).map(tuple),
     strangers=st.lists(_NAMES).map(tuple),
-    places=st.dictionaries(_NAMES, st.builds(Seen, _NAMES, _TEXTS)),
+    places=st.dictionaries(_NAMES, st.builds(LastSeen, _NAMES, _TEXTS)),
 )
 
 

@@ -92,7 +92,7 @@ def test_an_added_note_is_one_line_and_reads_back_equal(words: str, source: str,
     note = make_note(words, blob=blob, source=source, day=DAY)
     line = f"{note}\n".encode()
     assert line.count(b"\n") == 1
-    assert [entry.note for entry in notebook.entries(b"# Notes\n\n" + line)] == [note]
+    assert [entry.note for entry in notebook.note_entries(b"# Notes\n\n" + line)] == [note]
 
 
 def test_a_repetition_leaves_the_file_unchanged(path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from repoagent.memory.edit_records import read_edits
-from repoagent.memory.identity.store import listing, memories
+from repoagent.memory.identity.store import memory_paths, read_memories
 from repoagent.memory.notes import read_notes
 from tests.conftest import GitRepo
 from tests.memory.conftest import text, workspace_at
@@ -18,12 +18,12 @@ import os, sys, time
 from pathlib import Path
 from repoagent.memory.edit_records import EditRecord, append_edit
 from repoagent.memory.notes import add_note
-from repoagent.memory.identity.store import remember, resolve
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.memory.identity.store import remember_file, resolve_memory
+from repoagent.git.worktree import layout_of, open_worktree
 
 top, who, until = Path(sys.argv[1]), int(sys.argv[2]), time.monotonic() + float(sys.argv[3])
 worktree = open_worktree(top)
-place = layout(worktree)
+place = layout_of(worktree)
 step = 0
 while time.monotonic() < until:
     for number in range(40):
@@ -34,8 +34,8 @@ while time.monotonic() < until:
             data = data[: data.index(b"#end")] + f"#end {who} {step}\\n".encode()
             (top / f"t{who}").write_bytes(data)
             os.replace(top / f"t{who}", top / path)
-        memory = resolve(place, worktree, path, data)
-        memory = remember(place, worktree, path, data, memory=memory)
+        memory = resolve_memory(place, worktree, path, data)
+        memory = remember_file(place, worktree, path, data, memory=memory)
         append_edit(memory.edits, EditRecord(f"{who}-{step}", "2026-01-01", path, "r", "", ""))
         add_note(memory.notes, f"{who} {step} {path}")
         print(f"{who}-{step}", path)
@@ -59,11 +59,11 @@ def test_eight_processes_for_a_while(repo: GitRepo) -> None:
     told = dict(line.split() for out, _ in said for line in out.splitlines())
 
     layout = workspace_at(repo.top).layout
-    found = memories(layout)
+    found = read_memories(layout)
     assert sorted(memory.identity.path for memory in found) == sorted(f"f{number}.py" for number in range(40))
     kept = {edit.id: memory.identity.path for memory in found for edit in read_edits(memory.edits)}
     assert kept == told
     notes = [(note.text, memory.identity.path) for memory in found for note in read_notes(memory.notes)]
     assert len(notes) == len(told) and all(words.endswith(path) for words, path in notes)
-    assert dict(listing(layout)) == {memory.identity.path: memory.folder.name for memory in found}
+    assert dict(memory_paths(layout)) == {memory.identity.path: memory.folder.name for memory in found}
     assert not list(layout.root.rglob("*.broken-*")) and not list(layout.root.rglob(".tmp-*"))

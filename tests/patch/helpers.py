@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from repoagent.git.files import Content
-from repoagent.patch.apply_answer import Applied, apply_answer
+from repoagent.patch.apply_answer import AppliedAnswer, apply_answer
 from repoagent.patch.refusal import PatchRefused
 
 Sources = bytes | Mapping[str, bytes | Content]  # the bytes are those of app.py
@@ -51,7 +51,7 @@ def unified(before: Sequence[str], result: Sequence[str], path: str = "app.py", 
     return "".join(difflib.unified_diff(*rows, f"a/{path}", f"b/{path}", n=context))
 
 
-def run(answer: str, sources: Sources = APP, **options: Any) -> Applied:
+def run(answer: str, sources: Sources = APP, **options: Any) -> AppliedAnswer:
     files = {"app.py": sources} if isinstance(sources, bytes) else sources
     known = {name: file if isinstance(file, Content) else Content(file) for name, file in files.items()}
     return apply_answer(answer, known, **options)

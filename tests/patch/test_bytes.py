@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 from repoagent.patch.refusal import PatchRefused
 from tests.patch.helpers import after, changed, fenced, outcome, reasons, run, unified
 
@@ -252,5 +252,5 @@ def test_no_byte_outside_the_changed_line_changes(noise: list[bytes], data: st.D
 
 @given(st.binary(max_size=60))
 def test_decoding_is_reversible(data: bytes) -> None:
-    text = decode(data)
+    text = decode_text(data)
     assert text is None or text.encode() == data

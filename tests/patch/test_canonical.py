@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.files import Content, FileChange
-from repoagent.patch.render import Range, canonical_diff, differing, quoted
+from repoagent.patch.render import Range, canonical_diff, diff_ranges, quoted
 from tests.conftest import GitRepo
 
 ROWS = b"".join(b"row %d\n" % number for number in range(40))
@@ -153,7 +153,7 @@ def test_a_path_with_other_bytes_than_printable_ones_is_quoted(path: str, expect
 def test_equal_lines_of_small_and_dissimilar_texts_are_kept() -> None:
     random.seed(1)
     old, new = ([str(random.randrange(50)) for _ in range(400)] for _ in range(2))
-    assert sum(i2 - i1 for i1, i2, _, _ in differing(old, new)) < 390
+    assert sum(i2 - i1 for i1, i2, _, _ in diff_ranges(old, new)) < 390
 
 
 def rebuilt(old: list[str], new: list[str], ranges: list[Range]) -> list[str]:
@@ -172,7 +172,7 @@ def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
     for number in range(anchors):  # lines that are unique on both sides stay
         old[200 * number] = new[200 * number + 7] = f"anchor {number}"
     start = time.process_time()
-    ranges = differing(old, new)
+    ranges = diff_ranges(old, new)
     assert time.process_time() - start < 3
     assert not any(line.startswith("anchor") for i1, i2, _, _ in ranges for line in old[i1:i2])
     assert rebuilt(old, new, ranges) == new
@@ -183,6 +183,6 @@ def test_large_and_dissimilar_texts_are_compared_quickly(anchors: int) -> None:
 @example([], ["a"])
 @example(["a"], [])
 def test_line_differences_rebuild_the_new_side(old: list[str], new: list[str]) -> None:
-    ranges = differing(old, new)
+    ranges = diff_ranges(old, new)
     assert all(i2 > i1 or j2 > j1 for i1, i2, j1, j2 in ranges)
     assert rebuilt(old, new, ranges) == new

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from repoagent.patch.apply_answer import read_answer
-from repoagent.patch.paths import known_path, unquote
+from repoagent.patch.paths import known_path, unquote_name
 from repoagent.patch.refusal import NoPatch
 from tests.patch import helpers
 from tests.patch.helpers import after, each, reasons, run
@@ -93,7 +93,7 @@ def test_a_quoted_name_with_escapes_or_a_date_is_read_unchanged() -> None:
     ):
         answer = f'```diff\n--- "a/{quoted}"\n+++ "b/{quoted}"\n{HUNK}```\n'
         assert changed(answer, name, "a", "a/b.c", "b.c") == [name]
-    assert unquote(r'"\a\b\t\n\v\f\r\"\\\101\303\274"\tmore') == '\a\b\t\n\v\f\r"\\Aü'
+    assert unquote_name(r'"\a\b\t\n\v\f\r\"\\\101\303\274"\tmore') == '\a\b\t\n\v\f\r"\\Aü'
 
 
 def test_a_windows_prefix_is_removed_before_the_tail_is_matched() -> None:

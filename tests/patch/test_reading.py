@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch.parse.answer import parse
+from repoagent.patch.parse.answer import parse_answer
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.retractions import offers_choice, revision_of
 from repoagent.patch.refusal import READING, PatchError, PatchRefused
@@ -58,7 +58,7 @@ def test_any_text_has_spans_in_order_and_never_crashes(answer: str, loose: bool)
         assert end <= span.start < span.end <= len(answer)
         end = span.end
     try:
-        patches = parse(answer, loose=loose)
+        patches = parse_answer(answer, loose=loose)
     except PatchError as error:
         assert error.text
         return
@@ -143,7 +143,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
         answer = first + JUNK[name] * (size // len(JUNK[name]) + 1)
         start = time.process_time()
         with suppress(PatchError):
-            parse(answer)
+            parse_answer(answer)
         return time.process_time() - start
 
     short = min(seconds(5_000), seconds(5_000))
@@ -162,7 +162,7 @@ def test_unlucky_text_is_read_at_once(name: str) -> None:
     start = time.process_time()
     patch_spans(UNLUCKY[name])
     with suppress(PatchError):
-        parse(UNLUCKY[name])
+        parse_answer(UNLUCKY[name])
     assert time.process_time() - start < 5
 
 
@@ -170,7 +170,7 @@ def test_unlucky_text_is_read_at_once(name: str) -> None:
 @pytest.mark.soak
 def test_too_large_answers_are_refused(answer: str) -> None:
     with pytest.raises(PatchError, match="too large"):
-        parse(answer)
+        parse_answer(answer)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_prose_between_two_patches(prose: str, withdrawn: bool, choice: bool) ->
     assert (revision_of(prose) > 0, offers_choice(prose)) == (withdrawn, choice)
     first, second = fenced("@@\n-import sys\n+import os\n"), fenced("@@\n-import sys\n+import re\n")
     answer = f"{first}\n{prose}\n\n{second}"
-    patches = [(patch.block, patch.revises, patch.alternative) for patch in parse(answer)]
+    patches = [(patch.block, patch.revises, patch.alternative) for patch in parse_answer(answer)]
     assert patches == [(0, False, False), (1, withdrawn, choice)]
     if choice:
         assert "app.py: the answer offers several versions." in str(refused(answer))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.config.settings import Settings
-from repoagent.git.worktree import WorkTree, layout, open_at_head
-from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.git.worktree import WorkTree, layout_of, open_at_head
+from repoagent.review.change import Change, ChangedFile, ChangedLines
 from repoagent.review.checks.missing_partner import find_missing_partners
 from repoagent.review.checks.run import static_findings
-from repoagent.review.finding import Finding, Outcome
+from repoagent.review.finding import Finding, ReviewOutcome
 from repoagent.review.read_diff import ChangeSelector, How, read_change
 from tests.conftest import GitRepo
 
@@ -39,15 +39,15 @@ def read(top: Path, how: How = "staged", value: str = "", *pathspecs: str, diff:
 def settings_of(repo: GitRepo, rules: Mapping[str, str]) -> tuple[WorkTree, Settings]:
     worktree, _ = open_at_head(repo.top)
     flags = {f"review.rules.{rule}": level for rule, level in rules.items()}
-    return worktree, load(layout(worktree), repo.top, flags=flags)
+    return worktree, load_settings(layout_of(worktree), repo.top, flags=flags)
 
 
-def static(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> Outcome:
+def static(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> ReviewOutcome:
     worktree, settings = settings_of(repo, {rule.replace("_", "-"): level for rule, level in rules.items()})
     return static_findings(read(repo.top, how, value), worktree, settings)
 
 
-def history(repo: GitRepo, how: How, value: str, rules: Mapping[str, str]) -> Outcome:
+def history(repo: GitRepo, how: How, value: str, rules: Mapping[str, str]) -> ReviewOutcome:
     worktree, settings = settings_of(repo, rules)
     return find_missing_partners(read(repo.top, how, value), worktree, settings)
 
@@ -64,7 +64,7 @@ def change_of(
     file: ChangedFile,
     old: bytes | None,
     new: bytes | None,
-    *lines: Lines,
+    *lines: ChangedLines,
     kind: str = "diff",
     message: str = "",
 ) -> Change:

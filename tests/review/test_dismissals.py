@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 
 from repoagent.errors import Refused, UsageError
-from repoagent.review.change import Change, Lines
-from repoagent.review.dismissals import dismissed_path, ignored, record_verdict, split_dismissed, verdicts
+from repoagent.review.change import Change, ChangedLines
+from repoagent.review.dismissals import (
+    dismissed_path,
+    ignore_trailers,
+    record_verdict,
+    split_dismissed,
+    verdicts,
+)
 from repoagent.review.finding import (
     Finding,
     Level,
@@ -39,7 +45,7 @@ def paths(tmp_path: Path) -> Layout:
 
 
 def change(message: str = "", text: bytes = TEXT, old: bytes = b"") -> Change:
-    lines = Lines(0, (), 1, tuple(text.splitlines(keepends=True)))
+    lines = ChangedLines(0, (), 1, tuple(text.splitlines(keepends=True)))
     return change_of(modified("src/a.py", "src/old.py"), old, text, lines, kind="staged", message=message)
 
 
@@ -154,7 +160,7 @@ def test_comments_and_trailers(
     """A comment counts on its line and on the next one."""
     reviewed = change(of) if isinstance(of, str) else of
     assert remaining(paths, finding, of=reviewed) == ([finding] if is_open else [])
-    assert ignored("a\n\nReview-Ignore: tests docs/a.md\n") == [("tests", "docs/a.md")]
+    assert ignore_trailers("a\n\nReview-Ignore: tests docs/a.md\n") == [("tests", "docs/a.md")]
 
 
 @settings(max_examples=30, deadline=None)

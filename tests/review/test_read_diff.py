@@ -16,7 +16,7 @@ from repoagent.git.worktree import open_at_head
 from repoagent.review.change import (
     Change,
     ChangedFile,
-    Lines,
+    ChangedLines,
     apply_hunks,
     diff_sections,
     read_hunk,
@@ -237,8 +237,8 @@ def test_hunks_turn_the_old_text_into_the_new_one(
 
 
 def test_hunks_that_do_not_fit_are_not_applied() -> None:
-    assert apply_hunks(b"a\n", [Lines(1, (b"b\n",), 1, (b"c\n",))]) is None
-    assert apply_hunks(b"a\n", [Lines(5, (b"b\n",), 1, ())]) is None
+    assert apply_hunks(b"a\n", [ChangedLines(1, (b"b\n",), 1, (b"c\n",))]) is None
+    assert apply_hunks(b"a\n", [ChangedLines(5, (b"b\n",), 1, ())]) is None
     assert read_hunk([b"no header\n"], 0) == ([], 1)
 
 
@@ -268,7 +268,7 @@ def test_a_plain_diff_without_index_lines_has_lines_and_no_texts(repo: GitRepo) 
     assert (file.path, file.status, change.texts.old(file), change.texts.new(file)) == (
         "a.txt", "modified", None, None,
     )  # fmt: skip
-    assert change.texts.lines(file) == (Lines(2, (b"line 2\n",), 2, (b"line two\n",)),)
+    assert change.texts.lines(file) == (ChangedLines(2, (b"line 2\n",), 2, (b"line two\n",)),)
     added = b"--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n"
     new = read(repo.top, "diff", diff=added)
     assert (only(new).status, new.texts.new(only(new))) == ("added", b"x")

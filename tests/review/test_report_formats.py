@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from repoagent import __version__
 from repoagent.review import report_formats as sarif
 from repoagent.review.finding import RULES, Finding, Level, Location, Report
-from repoagent.review.report_formats import render
+from repoagent.review.report_formats import render_report
 from tests.review.samples import HOSTILE, finding, report, reports
 from tests.review.test_report_markdown import check_comment
 
@@ -21,7 +21,7 @@ UNESCAPED = (("%0A", "\n"), ("%0D", "\r"), ("%3A", ":"), ("%2C", ","), ("%25", "
 
 
 def load(subject: Report, format: str) -> Any:
-    return json.loads(render(subject, format))
+    return json.loads(render_report(subject, format))
 
 
 @settings(max_examples=10, deadline=None)
@@ -62,7 +62,7 @@ def check_sarif(subject: Report) -> None:
 def commands(subject: Report) -> list[tuple[str, dict[str, str], str]]:
     """The commands as the runner reads them; all other lines are plain sentences."""
     result = []
-    for line in render(subject, "github").decode().split("\n")[:-1]:
+    for line in render_report(subject, "github").decode().split("\n")[:-1]:
         assert "\r" not in line
         if not line.startswith("::"):
             assert line.startswith("repoagent: ") and "::" not in line and "##[" not in line
@@ -101,7 +101,7 @@ def check_gitlab(subject: Report) -> None:
 
 
 def test_the_text_of_an_annotation() -> None:
-    text = render(report(finding(body="100%\nsure: a, b")), "github").decode()
+    text = render_report(report(finding(body="100%\nsure: a, b")), "github").decode()
     assert text == (
         "::error file=src/find.py,line=4,endLine=4,title=security%3A The name is run by a shell.::100%25%0Asure: a, b"
         f"%0A%0A1a2b1a2b1a Add find%0A%0ATo dismiss this finding: repoagent review dismiss {finding().id}\n"
@@ -112,7 +112,7 @@ def test_the_most_important_annotations_come_first_and_the_others_are_counted() 
     notes = [finding(level=Level.NOTE, key=str(n)) for n in range(13)]
     subject = report(*notes, finding(level=Level.WARNING), finding())
     assert [name for name, _, _ in commands(subject)] == ["error", "warning", *["notice"] * 10]
-    last = render(subject, "github").decode().splitlines()[-1]
+    last = render_report(subject, "github").decode().splitlines()[-1]
     assert last == "repoagent: 3 more notes not shown; GitHub shows at most 10 of each kind per step"
 
 
@@ -122,7 +122,7 @@ def test_equal_findings_have_different_fingerprints_for_gitlab() -> None:
 
 
 def run(*findings: Finding, **changed: object) -> Any:
-    (only,) = json.loads(render(report(*findings, **changed), "sarif"))["runs"]
+    (only,) = json.loads(render_report(report(*findings, **changed), "sarif"))["runs"]
     return only
 
 
@@ -130,7 +130,7 @@ def test_a_whole_log() -> None:
     """The members are those of SARIF 2.1.0; another one is refused by code hosts."""
     one = finding(confidence=0.5)
     hidden = finding(rule="tests", location=Location("a.py", 2, 3, old=True))
-    log = json.loads(render(report(one, dismissed=(hidden,), unseen=("b.c",)), "sarif"))
+    log = json.loads(render_report(report(one, dismissed=(hidden,), unseen=("b.c",)), "sarif"))
     (result, other) = log["runs"][0].pop("results")
     rules = log["runs"][0]["tool"]["driver"].pop("rules")
     text = {"text": "The top of the work tree."}

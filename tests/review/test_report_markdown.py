@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 from repoagent.review import report_markdown as markdown
 from repoagent.review.finding import Finding, Level, Location, Report, Suggestion
-from repoagent.review.report_formats import plain, plain_line, render
+from repoagent.review.report_formats import plain, plain_line, render_report
 from repoagent.review.report_markdown import as_code, as_text, fenced
 from tests.review.samples import HOSTILE, finding, hostile, report, texts
 
@@ -29,7 +29,7 @@ TEXT_TOKENS = {"paragraph_open", "inline", "text", "text_special", *BREAKS}
 
 
 def comment(subject: Report) -> str:
-    return render(subject, "markdown").decode()
+    return render_report(subject, "markdown").decode()
 
 
 def tokens(text: str, kind: str = "") -> list[Token]:

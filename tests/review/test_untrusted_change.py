@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.errors import Refused
-from repoagent.git.worktree import layout, open_at_head
+from repoagent.git.worktree import layout_of, open_at_head
 from repoagent.review.finding import Finding
 from repoagent.review.read_diff import ChangeSelector, How, read_change
 from repoagent.review.review import ReviewSession, review
@@ -41,8 +41,10 @@ def report(
     """The findings by rule, with the settings that the command reviews with."""
     worktree, head = open_at_head(repo.top)
     change, unseen = read_change(worktree, head, ChangeSelector(how, value, paths, repo.top, diff))
-    settings = settings_before(change, worktree, layout(worktree), load(layout(worktree), repo.top))
-    report = review(change, ReviewSession(worktree, layout(worktree), settings), unseen)
+    settings = settings_before(
+        change, worktree, layout_of(worktree), load_settings(layout_of(worktree), repo.top)
+    )
+    report = review(change, ReviewSession(worktree, layout_of(worktree), settings), unseen)
     by_rule: dict[str, list[Finding]] = {}
     for finding in report.findings:
         by_rule.setdefault(finding.rule, []).append(finding)

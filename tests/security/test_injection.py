@@ -11,7 +11,7 @@ import pytest
 
 from repoagent.agent.actions import Action
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.tools import look_up
 from repoagent.git.worktree import open_worktree
@@ -29,7 +29,9 @@ HOSTILE = [
 
 def bench(repo: GitRepo) -> EditSession:
     request = EditRequest("x", (Target("a.txt"),), scope="repo")
-    return EditSession(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
+    return EditSession(
+        open_worktree(repo.top), request, Draft({}), {"a.txt"}, off_limits_gate(repo.top, ("a.txt",))
+    )
 
 
 @pytest.mark.parametrize("name", ["read", "search", "outline", "history"])

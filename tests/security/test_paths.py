@@ -11,7 +11,7 @@ import pytest
 
 from repoagent.agent.actions import Action
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.files import read_source
@@ -73,7 +73,9 @@ def test_no_form_of_answer_reaches_a_bad_path(minefield: GitRepo) -> None:
     for name in NAMES:
         for form in FORMS:
             draft = Draft({"a.txt": read_source(worktree, "a.txt")})
-            session = EditSession(worktree, request, draft, {"a.txt"}, gate(minefield.top, ("a.txt",)))
+            session = EditSession(
+                worktree, request, draft, {"a.txt"}, off_limits_gate(minefield.top, ("a.txt",))
+            )
             seen = edit_tool(session).perform(Action("edit", {}, form(name)))
             assert (seen.ok, session.draft.edits) == (False, ()), (name, form(name), seen)
     assert state(minefield) == before

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.git.file_writer import exchange, write_file
+from repoagent.git.file_writer import exchange_files, write_file
 from repoagent.git.files import Content, read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
@@ -28,7 +28,7 @@ def swapping(folder: Path, outside: Path) -> Iterator[None]:
 
     def swap() -> None:
         while not stop.is_set():
-            exchange(parent, "link", folder.name)
+            exchange_files(parent, "link", folder.name)
 
     thread = threading.Thread(target=swap)
     thread.start()

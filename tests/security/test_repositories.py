@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.cli.ui.pager import choose, edit_text
 from repoagent.cli.ui.terminal import Terminal
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
@@ -61,7 +61,7 @@ def test_a_tracked_folder_that_is_a_git_directory_configures_nothing(
     codes = {"ask hello": 4, "edit a.txt x --yes": 2, "review": 2, "hook run pre-commit": 0}
     assert {args: program(args.split(), tracked).returncode for args in codes} == codes
     monkeypatch.chdir(tracked / "refs")
-    assert load(None).origin("model") == load(None).origin("check") == "default"
+    assert load_settings(None).origin("model") == load_settings(None).origin("check") == "default"
     monkeypatch.setenv("PAGER", "mine")
     monkeypatch.delenv("GIT_PAGER", raising=False)
     assert choose() == "mine"
@@ -78,9 +78,9 @@ def test_a_bare_repository_that_is_named_configures_what_is_done_in_it(
     repo.git("clone", "-q", "--bare", ".", str(bare))
     GitRepo(bare).git("config", "repoagent.model", "command:x")
     monkeypatch.chdir(bare)
-    assert load(None).text("model") != "command:x"
+    assert load_settings(None).text("model") != "command:x"
     monkeypatch.setenv("GIT_DIR", ".")
-    assert load(None).text("model") == "command:x"
+    assert load_settings(None).text("model") == "command:x"
     with pytest.raises(UsageError, match="is a bare repository: run repoagent in one of its work trees"):
         open_worktree(bare)
 
@@ -90,7 +90,7 @@ def test_a_folder_that_only_looks_like_a_git_directory_is_a_folder(repo: GitRepo
     repo.write("sub/refs/x", "x\n")
     repo.git("config", "repoagent.model", "command:x")
     assert open_worktree(repo.top / "sub").top == repo.top
-    assert load(None, repo.top / "sub").text("model") == "command:x"
+    assert load_settings(None, repo.top / "sub").text("model") == "command:x"
 
 
 def test_the_model_of_a_repository_is_named_where_it_is_asked(

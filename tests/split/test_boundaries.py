@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from repoagent.split.splitter import cut
+from repoagent.split.splitter import cut_into_spans
 from repoagent.syntax.parser import clear_cache, parse_bytes
 from tests.split.helpers import segments
 
@@ -157,7 +157,7 @@ def test_cutting_takes_little_more_than_parsing() -> None:
         if parse:
             parse_bytes(data, "python")
         else:
-            cut("a.py", data)
+            cut_into_spans("a.py", data)
         return process_time() - start
 
     spent(True), spent(False)

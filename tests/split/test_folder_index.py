@@ -12,8 +12,8 @@ import pytest
 
 from repoagent.errors import RepoagentError
 from repoagent.split.folder_index import base_bytes, edited_segments, read_index, segment_base
-from repoagent.split.folder_writer import create
-from repoagent.split.refresh import refresh
+from repoagent.split.folder_writer import create_split
+from repoagent.split.refresh import refresh_split
 from repoagent.split.source import SourceText, SplitOptions
 from tests.conftest import GitRepo
 from tests.split.helpers import SOURCE, text
@@ -23,7 +23,7 @@ Change = Callable[[dict[str, Any]], object]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return create(text(tmp_path), SplitOptions(target=300), tmp_path / "out").folder
+    return create_split(text(tmp_path), SplitOptions(target=300), tmp_path / "out").folder
 
 
 def put(place: tuple[str | int, ...], value: object) -> Change:
@@ -94,7 +94,7 @@ def test_an_invalid_index_is_refused_with_its_error(folder: Path, change: Change
     change(content)
     path.write_text(json.dumps(content))
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    for act in (read_index, lambda where: refresh(where, where)):
+    for act in (read_index, lambda where: refresh_split(where, where)):
         with pytest.raises(RepoagentError) as caught:
             act(folder)
         assert sentence in str(caught.value)
@@ -110,7 +110,7 @@ def test_an_index_that_is_not_json_is_refused(folder: Path, data: bytes) -> None
 
 
 def test_an_index_in_a_repository_cannot_name_an_outside_file(repo: GitRepo, tmp_path: Path) -> None:
-    made = create(SourceText(str(tmp_path / "a.py"), SOURCE), SplitOptions(), repo.top / "parts")
+    made = create_split(SourceText(str(tmp_path / "a.py"), SOURCE), SplitOptions(), repo.top / "parts")
     with pytest.raises(RepoagentError, match="has the absolute path"):
         read_index(made.folder)
 
@@ -137,7 +137,7 @@ def test_a_changed_base_is_refused(folder: Path) -> None:
         base_bytes(index)
     (folder / "base").unlink()
     with pytest.raises(RepoagentError, match="no longer contains the text that was split"):
-        refresh(folder, folder)
+        refresh_split(folder, folder)
 
 
 def test_edited_segments_are_detected_by_their_bytes(folder: Path) -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from repoagent import Repository
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.split.folder_index import VERSION, parse_index, read_index
-from repoagent.split.folder_writer import create
-from repoagent.split.refresh import refresh
+from repoagent.split.folder_writer import create_split
+from repoagent.split.refresh import refresh_split
 from repoagent.split.source import (
     SourceText,
     SplitOptions,
@@ -36,27 +36,27 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").write_text("x")
     with pytest.raises(Refused, match="is neither empty nor a split"):
-        create(text(tmp_path), SplitOptions(), tmp_path / "out")
+        create_split(text(tmp_path), SplitOptions(), tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
     for name, message in (("a.py", "is not a folder"), ("no/such", "no such folder")):
         with pytest.raises(UsageError, match=message):
-            create(text(tmp_path), SplitOptions(), tmp_path / name)
+            create_split(text(tmp_path), SplitOptions(), tmp_path / name)
 
 
 def test_a_split_is_replaced_by_one_of_the_same_file_if_no_segment_was_edited(tmp_path: Path) -> None:
     source = text(tmp_path)
-    made = create(source, SplitOptions(target=300), tmp_path / "out")
+    made = create_split(source, SplitOptions(target=300), tmp_path / "out")
     with pytest.raises(Refused, match=r"contains a split of .*a\.py"):
-        create(text(tmp_path, name="b.py"), SplitOptions(), made.folder)
+        create_split(text(tmp_path, name="b.py"), SplitOptions(), made.folder)
     for segment in made.segments:
         (made.folder / segment.file).write_bytes(b"mine\n")
     with pytest.raises(Refused, match=r"has unmerged edits \(001\.py, 002\.py, .*\)"):
-        create(text(tmp_path, b"x = 1\n"), SplitOptions(), made.folder)
+        create_split(text(tmp_path, b"x = 1\n"), SplitOptions(), made.folder)
     assert read_index(made.folder) == made
     for segment in made.segments:
         assert (made.folder / segment.file).read_bytes() == b"mine\n"
         (made.folder / segment.file).write_bytes(SOURCE[segment.start : segment.end])
-    second = create(text(tmp_path, SOURCE[:200]), SplitOptions(target=100), made.folder)
+    second = create_split(text(tmp_path, SOURCE[:200]), SplitOptions(target=100), made.folder)
     assert len(second.segments) < len(made.segments)
     names = [segment.file for segment in second.segments]
     assert {path.name for path in made.folder.iterdir()} == {*names, "base", "index.json", ".lock"}
@@ -68,7 +68,7 @@ def test_a_git_directory_is_refused(repo: GitRepo) -> None:
     (repo.top / "link").symlink_to(repo.top / ".git")
     for place in (".git/parts", ".git/hooks", "link/parts"):
         with pytest.raises(UsageError, match="is in a git directory"):
-            create(source, SplitOptions(), repo.top / place)
+            create_split(source, SplitOptions(), repo.top / place)
 
 
 @pytest.mark.parametrize("linked", [".repoagent", ".repoagent/splits", ".repoagent/splits/src-app.py"])
@@ -85,7 +85,7 @@ def test_no_link_in_repoagent_is_followed(repo: GitRepo, tmp_path: Path, linked:
     for place in {folder, repo.top / ".repoagent/splits/other"}:
         if place.is_relative_to(repo.top / linked):
             with pytest.raises(RepoagentError, match=f"{linked} is a symbolic link|no such folder"):
-                create(source, SplitOptions(), place)
+                create_split(source, SplitOptions(), place)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
         Repository(repo.top).split("src/app.py", write=True)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
@@ -101,7 +101,7 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
     source = find_text("src/app.py", repo.top)
     folder = default_folder(source)
     folder.parent.mkdir(parents=True)
-    create(source, SplitOptions(), folder)
+    create_split(source, SplitOptions(), folder)
     (folder / name).unlink(missing_ok=True)
     (outside / "file").write_bytes(b"not ours\n")
     if kind == "link":
@@ -110,9 +110,9 @@ def test_no_link_or_pipe_in_a_split_is_followed(repo: GitRepo, tmp_path: Path, n
         os.mkfifo(folder / name)
     repo.write("src/app.py", SOURCE)
     with suppress(Refused):
-        refresh(folder, repo.top)
+        refresh_split(folder, repo.top)
     with suppress(Refused):
-        create(find_text("src/app.py", repo.top), SplitOptions(), folder)
+        create_split(find_text("src/app.py", repo.top), SplitOptions(), folder)
     assert [path.read_bytes() for path in outside.rglob("*")] == [b"not ours\n"]
 
 
@@ -121,7 +121,7 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     source = text(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o500)
     with pytest.raises(Refused, match="could not open the folder"):
-        create(source, SplitOptions(), tmp_path / "closed" / "out")
+        create_split(source, SplitOptions(), tmp_path / "closed" / "out")
 
 
 def test_each_path_has_a_separate_folder(repo: GitRepo) -> None:
@@ -132,7 +132,7 @@ def test_each_path_has_a_separate_folder(repo: GitRepo) -> None:
 
     assert slug("src/app.py") == slug("src-app.py") == "src-app.py"
     splits.mkdir(parents=True)
-    create(find_text("src/app.py", repo.top), SplitOptions(), splits / "src-app.py")
+    create_split(find_text("src/app.py", repo.top), SplitOptions(), splits / "src-app.py")
     assert slug("src/app.py") == "src-app.py" and slug("src-app.py").startswith("src-app.py-")
     paths = [".github/x.yml", "github/x.yml", "a b.py", "a\tb.py", "\udcff.py", "../x", "x" * 300]
     odd = {slug(path) for path in paths}
@@ -212,14 +212,14 @@ def test_many_new_names_between_two_stay_short() -> None:
 
 def test_a_full_disk_leaves_no_files(tmp_path: Path) -> None:
     source = text(tmp_path)
-    made = create(source, SplitOptions(target=300), tmp_path / "old")
+    made = create_split(source, SplitOptions(target=300), tmp_path / "old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
         for name in ("new", "old"):
             with pytest.raises(RepoagentError, match="cannot write the split in"):
-                create(source, SplitOptions(), tmp_path / name)
+                create_split(source, SplitOptions(), tmp_path / name)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.worktree import WorkTree
-from repoagent.split.folder_index import Index, digest
+from repoagent.split.folder_index import SplitIndex, digest
 from repoagent.split.join import MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
 from repoagent.split.pack import Segment
 from repoagent.split.source import SourceText, source_of
@@ -42,7 +42,9 @@ def parts(*texts: bytes, **edits: bytes) -> SegmentEdits:
             after = edits[segment.file]
             edited.append(SegmentEdit(segment, text, after, digest(after)))
         start, line = end, last + 1
-    index = Index(Path("/parts"), source_of(SourceText("src/a.c", base)), None, 64, False, tuple(segments))
+    index = SplitIndex(
+        Path("/parts"), source_of(SourceText("src/a.c", base)), None, 64, False, tuple(segments)
+    )
     return SegmentEdits(index, base, tuple(edited), ())
 
 

@@ -14,17 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
-from repoagent.git.file_writer import exchange
+from repoagent.git.file_writer import exchange_files
 from repoagent.split import folder_writer
 from repoagent.split.folder_index import (
-    Index,
+    SplitIndex,
     base_bytes,
     edited_segments,
     read_index,
     segment_base,
 )
-from repoagent.split.folder_writer import create
-from repoagent.split.refresh import RefreshResult, refresh
+from repoagent.split.folder_writer import create_split
+from repoagent.split.refresh import RefreshResult, refresh_split
 from repoagent.split.source import SourceText, SplitOptions
 
 
@@ -37,26 +37,26 @@ SOURCE = b"".join(function(name) for name in "abcdefgh")
 
 
 @pytest.fixture
-def split(tmp_path: Path) -> Index:
+def split(tmp_path: Path) -> SplitIndex:
     """One function in each segment: 001.py to 008.py."""
     return make(tmp_path, SOURCE)
 
 
-def make(top: Path, source: bytes) -> Index:
+def make(top: Path, source: bytes) -> SplitIndex:
     (top / "x.py").write_bytes(source)
-    index = create(SourceText(str(top / "x.py"), source), SplitOptions(target=220), top / "out")
+    index = create_split(SourceText(str(top / "x.py"), source), SplitOptions(target=220), top / "out")
     assert [segment.file for segment in index.segments][:1] == (["001.py"] if source else [])
     return index
 
 
-def again(index: Index, source: bytes) -> RefreshResult:
+def again(index: SplitIndex, source: bytes) -> RefreshResult:
     Path(index.source.path).write_bytes(source)
-    done = refresh(index.folder, index.folder)
+    done = refresh_split(index.folder, index.folder)
     check(index.folder, source)
     return done
 
 
-def check(folder: Path, source: bytes) -> Index:
+def check(folder: Path, source: bytes) -> SplitIndex:
     """Check that the split is one of `source`, without leftovers in its folder."""
     index = read_index(folder)
     assert base_bytes(index) == source
@@ -76,25 +76,25 @@ def check(folder: Path, source: bytes) -> Index:
     return index
 
 
-def edited_files(index: Index) -> dict[str, bytes]:
+def edited_files(index: SplitIndex) -> dict[str, bytes]:
     return {segment.file: data for segment, data in edited_segments(index)}
 
 
-def test_a_binary_or_missing_source_and_standard_input_are_refused(split: Index, tmp_path: Path) -> None:
+def test_a_binary_or_missing_source_and_standard_input_are_refused(split: SplitIndex, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="looks binary"):
         again(split, b"\0" * 100)
     check(split.folder, SOURCE)
     Path(split.source.path).unlink()
     with pytest.raises(UsageError, match="no such file"):
-        refresh(split.folder, tmp_path)
-    piped = create(SourceText("", SOURCE), SplitOptions(language="python"), tmp_path / "piped")
+        refresh_split(split.folder, tmp_path)
+    piped = create_split(SourceText("", SOURCE), SplitOptions(language="python"), tmp_path / "piped")
     with pytest.raises(UsageError, match="was split from standard input"):
-        refresh(piped.folder, tmp_path)
-    done = refresh(piped.folder, tmp_path, text=SourceText("", SOURCE + b"x = 1\n"))
+        refresh_split(piped.folder, tmp_path)
+    done = refresh_split(piped.folder, tmp_path, text=SourceText("", SOURCE + b"x = 1\n"))
     assert (base_bytes(done.index), done.index.language) == (SOURCE + b"x = 1\n", "python")
 
 
-def test_a_local_change_or_a_missing_file_writes_one_file(split: Index) -> None:
+def test_a_local_change_or_a_missing_file_writes_one_file(split: SplitIndex) -> None:
     before = {path.name: path.stat().st_ino for path in split.folder.glob("0*")}
     done = again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
     assert (done.written, done.added, done.removed) == (("003.py",), (), ())
@@ -105,7 +105,7 @@ def test_a_local_change_or_a_missing_file_writes_one_file(split: Index) -> None:
     assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")).written == ("004.py",)
 
 
-def test_names_stay_if_functions_are_added_and_removed(split: Index) -> None:
+def test_names_stay_if_functions_are_added_and_removed(split: SplitIndex) -> None:
     done = again(
         split, SOURCE.replace(function("c"), b"").replace(function("e"), function("e") + function("new"))
     )
@@ -116,7 +116,7 @@ def test_names_stay_if_functions_are_added_and_removed(split: Index) -> None:
     assert done.removed == ("003.py",) and not (split.folder / "003.py").exists()
 
 
-def test_files_are_renamed_before_insertions_at_one_place_make_a_name_too_long(split: Index) -> None:
+def test_files_are_renamed_before_insertions_at_one_place_make_a_name_too_long(split: SplitIndex) -> None:
     source = SOURCE
     (split.folder / "003.py").write_bytes(b"mine\n")
     for n in range(30):
@@ -127,7 +127,7 @@ def test_files_are_renamed_before_insertions_at_one_place_make_a_name_too_long(s
     assert edited_files(done.index) == {"003.py": b"mine\n"}
 
 
-def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same(split: Index) -> None:
+def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same(split: SplitIndex) -> None:
     mine = function("d").replace(b"d_3 = 3", b"d_3 = 'mine'")
     (split.folder / "004.py").write_bytes(mine)
     done = again(split, b"import os\n\n\n" + SOURCE.replace(b"f_1", b"g_1").replace(function("c"), b""))
@@ -137,7 +137,7 @@ def test_an_edited_segment_stays_and_needs_no_merge_while_its_source_is_the_same
     assert segment_base(done.index, segment) == function("d") and data == mine
 
 
-def test_an_edited_segment_whose_source_changed_keeps_its_base(split: Index) -> None:
+def test_an_edited_segment_whose_source_changed_keeps_its_base(split: SplitIndex) -> None:
     mine = function("d").replace(b"d_3 = 3", b"d_3 = 'mine'")
     (split.folder / "004.py").write_bytes(mine)
     for value in (b"one", b"two"):
@@ -153,7 +153,7 @@ def test_an_edited_segment_whose_source_changed_keeps_its_base(split: Index) -> 
     assert (back.edited, back.to_merge) == (("004.py",), ())
 
 
-def test_edited_segments_without_source_stay_until_they_are_reverted(split: Index) -> None:
+def test_edited_segments_without_source_stay_until_they_are_reverted(split: SplitIndex) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
     (split.folder / "005.py").write_bytes(b"mine too\n")
     source = SOURCE.replace(function("d") + function("e"), b"")
@@ -171,47 +171,47 @@ def test_edited_segments_without_source_stay_until_they_are_reverted(split: Inde
 @pytest.mark.parametrize(
     "edit", [function("d") + function("dd"), b"", function("d")[:-2]], ids=["more", "nothing", "less"]
 )
-def test_an_edit_in_the_source_counts_as_merged(split: Index, edit: bytes, more: bytes) -> None:
+def test_an_edit_in_the_source_counts_as_merged(split: SplitIndex, edit: bytes, more: bytes) -> None:
     (split.folder / "004.py").write_bytes(edit)
     done = again(split, SOURCE.replace(function("d"), edit) + more)
     assert done.edited == () and done.merged == ("004.py",)
 
 
-def test_a_file_in_the_way_of_a_new_segment_is_refused(split: Index) -> None:
+def test_a_file_in_the_way_of_a_new_segment_is_refused(split: SplitIndex) -> None:
     (split.folder / "009.py").write_bytes(b"a person's\n")
     Path(split.source.path).write_bytes(SOURCE + function("i"))
     with pytest.raises(Refused, match=r"009\.py exists but is not a segment"):
-        refresh(split.folder, split.folder)
+        refresh_split(split.folder, split.folder)
     (split.folder / "009.py").unlink()
     check(split.folder, SOURCE)
 
 
-def test_other_options_keep_edited_segments(split: Index) -> None:
+def test_other_options_keep_edited_segments(split: SplitIndex) -> None:
     (split.folder / "004.py").write_bytes(b"mine\n")
-    done = refresh(split.folder, split.folder, target=100_000)
+    done = refresh_split(split.folder, split.folder, target=100_000)
     assert done.edited == ("004.py",) and len(done.index.segments) <= 4
     check(split.folder, SOURCE)
     assert segment_base(done.index, edited_segments(done.index)[0][0]) == function("d")
 
 
-def test_a_save_during_the_swap_is_restored(split: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_during_the_swap_is_restored(split: SplitIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[str] = []
 
     def save_first(here: int, one: str, other: str) -> bool:
         if not saved:
             saved.append(other)
             (split.folder / other).write_bytes(b"saved just now\n")
-        return exchange(here, one, other)
+        return exchange_files(here, one, other)
 
-    monkeypatch.setattr(folder_writer, "exchange", save_first)
+    monkeypatch.setattr(folder_writer, "exchange_files", save_first)
     Path(split.source.path).write_bytes(SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
     with pytest.raises(Refused, match=r"saved during the update: 003\.py"):
-        refresh(split.folder, split.folder)
+        refresh_split(split.folder, split.folder)
     assert (split.folder / "003.py").read_bytes() == b"saved just now\n"
     with pytest.raises(Refused, match=r"saved during the update: 003\.py"):
-        refresh(split.folder, split.folder)
+        refresh_split(split.folder, split.folder)
     (split.folder / "003.py").rename(split.folder.parent / "mine.py")
-    refresh(split.folder, split.folder)
+    refresh_split(split.folder, split.folder)
     check(split.folder, SOURCE.replace(b"c_3 = 3", b"c_3 = 33"))
 
 
@@ -230,13 +230,13 @@ def killed_at(number: int, folder: Path) -> bool:
                     os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(count)
-        refresh(folder, folder)
+        refresh_split(folder, folder)
         os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.soak
-def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_path: Path) -> None:
+def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: SplitIndex, tmp_path: Path) -> None:
     mine = function("b").replace(b"b_2 = 2", b"b_2 = 'mine'")
     (split.folder / "002.py").write_bytes(mine)
     after = (
@@ -254,7 +254,7 @@ def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_p
         assert base in (SOURCE, after)
         seen.add((base == after, bool(index.pending)))
         assert edited_files(index) == {"002.py": mine}
-        done = refresh(split.folder, split.folder)
+        done = refresh_split(split.folder, split.folder)
         assert done.to_merge == ("002.py",)
         check(split.folder, after)
         assert (split.folder / "002.py").read_bytes() == mine
@@ -288,7 +288,7 @@ def test_no_edit_is_lost(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         top = Path(name)
         (top / "x.py").write_bytes(source)
-        index = create(SourceText(str(top / "x.py"), source), SplitOptions(target=64), top / "out")
+        index = create_split(SourceText(str(top / "x.py"), source), SplitOptions(target=64), top / "out")
         for _ in range(data.draw(st.integers(1, 3))):
             for segment in data.draw(
                 st.lists(st.sampled_from(index.segments), max_size=3) if index.segments else st.just([])
@@ -307,7 +307,7 @@ def test_no_edit_is_lost(data: st.DataObject) -> None:
             assert {*done.edited} == {*edited_files(index)} == {*mine} - {*done.merged}
 
 
-def _landed(index: Index) -> bytes:
+def _landed(index: SplitIndex) -> bytes:
     """The source with all edits that need no merge."""
     base, mine = base_bytes(index), edited_files(index)
     return b"".join(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
 from repoagent.split.pack import Segment
-from repoagent.split.splitter import describe
+from repoagent.split.splitter import describe_segments
 from repoagent.syntax.outline import outline
 from repoagent.syntax.symbol import Symbol
 from tests.split.helpers import segments
@@ -127,7 +127,9 @@ def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool) -> 
 
 def test_a_symbol_whose_line_is_cut_is_the_scope_of_the_rest() -> None:
     data = b"def f(): return [1, 2]\n"
-    first, second = describe(data, [(0, 18, "start"), (18, len(data), "byte")], 100, outline("a.py", data))
+    first, second = describe_segments(
+        data, [(0, 18, "start"), (18, len(data), "byte")], 100, outline("a.py", data)
+    )
     assert [[symbol.name for symbol in part.symbols] for part in (first, second)] == [["f"], []]
     assert (first.scope, second.scope, second.first_line) == ((), ("f",), 1)
 
@@ -137,7 +139,7 @@ def test_the_scope_has_one_symbol_of_each_depth() -> None:
         Symbol(name, "function", name, first, 9, "", depth)
         for name, first, depth in (("a", 1, 0), ("b", 2, 1), ("c", 3, 1))
     ]
-    _, second = describe(b"x\n" * 9, [(0, 8, "start"), (8, 18, "node")], 100, symbols)
+    _, second = describe_segments(b"x\n" * 9, [(0, 8, "start"), (8, 18, "node")], 100, symbols)
     assert second.scope == ("a", "c")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.pack import Candidate, pack
+from repoagent.split.pack import Candidate, pack_segments
 from repoagent.split.refresh import OffsetMap, changes
 from tests.split.helpers import segments
 
@@ -90,7 +90,7 @@ def test_segments_exceed_the_limit_only_without_a_candidate(
         place += step
         candidates.append((place, cost, "node"))
     end = place + 1
-    found = [cut[0] for cut in pack(candidates, 0, end, limit)]
+    found = [cut[0] for cut in pack_segments(candidates, 0, end, limit)]
     assert found == sorted(set(found))
     bounds = [0, *found, end]
     places = [0, *(candidate[0] for candidate in candidates), end]

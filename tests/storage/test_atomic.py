@@ -13,8 +13,15 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.storage.atomic import append_line, move, read_regular, set_aside, sweep, write_whole
-from repoagent.storage.layout import Layout, ensure
+from repoagent.storage.atomic import (
+    append_line,
+    move_durably,
+    read_regular,
+    remove_temporary_files,
+    set_aside,
+    write_whole,
+)
+from repoagent.storage.layout import Layout, ensure_root
 from repoagent.storage.locks import flock_until
 
 
@@ -28,7 +35,7 @@ def test_a_linked_root_is_refused_and_its_target_untouched(layout: Layout, tmp_p
     elsewhere.mkdir()
     layout.root.symlink_to(elsewhere)
     for attempt in (
-        lambda: ensure(layout),
+        lambda: ensure_root(layout),
         lambda: write_whole(layout.memory / "index.json", b"x"),
         lambda: append_line(layout.audit, b"x"),
         lambda: read_regular(layout.config),
@@ -57,7 +64,7 @@ def test_a_linked_file_is_replaced_not_followed_and_a_link_above_is(layout: Layo
 
 def test_missing_files_and_folders(layout: Layout, tmp_path: Path) -> None:
     assert read_regular(layout.root / "a" / "b") is None
-    assert not move(layout.root / "a" / "b", tmp_path / "b")
+    assert not move_durably(layout.root / "a" / "b", tmp_path / "b")
     (tmp_path / "folder").mkdir()
     with pytest.raises(Refused, match="not a regular file"):
         read_regular(tmp_path / "folder")
@@ -84,7 +91,7 @@ def test_a_fifo_and_a_strange_gitignore_are_refused_without_waiting(layout: Layo
         other.root.mkdir()
         make(other.root / ".gitignore")
         with pytest.raises(Refused, match="gitignore"):
-            ensure(other)
+            ensure_root(other)
     assert not (tmp_path / "dangling").exists() and time.monotonic() - started < 5
 
 
@@ -94,14 +101,14 @@ def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, largest[1]))
     try:
         with pytest.raises(Refused, match="cannot write"):
-            ensure(layout)
+            ensure_root(layout)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, largest)
     assert not list(layout.root.iterdir())
-    ensure(layout)
+    ensure_root(layout)
     assert (layout.root / ".gitignore").read_bytes() == b"*\n"
     (layout.root / ".gitignore").write_bytes(b"*\n!config.toml\n")
-    ensure(layout)
+    ensure_root(layout)
     assert (layout.root / ".gitignore").read_bytes() == b"*\n!config.toml\n"  # one that is there stays
 
 
@@ -111,7 +118,7 @@ def test_a_file_swept_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.Mo
     def flock_later(descriptor: int, kind: int) -> None:
         if not swept:
             swept.append(True)
-            sweep(tmp_path)
+            remove_temporary_files(tmp_path)
         flock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", flock_later)

@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.storage.database import Damaged, Schema, Unusable, open_database, open_to_read, sqlite_errors
+from repoagent.storage.database import (
+    DatabaseDamaged,
+    DatabaseSchema,
+    DatabaseUnusable,
+    open_database,
+    open_to_read,
+    sqlite_errors,
+)
 
-SCHEMA = Schema(0x123, 1, "CREATE TABLE item (name)")
+SCHEMA = DatabaseSchema(0x123, 1, "CREATE TABLE item (name)")
 
 
 def fail(warning: str) -> None:
@@ -39,7 +46,7 @@ def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Pa
 def test_a_database_of_an_older_version_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "items.db"
     open_database(path, SCHEMA, fail).close()
-    with pytest.raises(Damaged, match="old format version 1"):
+    with pytest.raises(DatabaseDamaged, match="old format version 1"):
         open_database(path, SCHEMA._replace(version=2), fail)
     assert open_to_read(path, SCHEMA._replace(version=2)) is None
 
@@ -50,7 +57,7 @@ def test_a_newer_version_is_refused_whatever_it_contains(tmp_path: Path) -> None
         newer.execute("CREATE VIEW other AS SELECT name FROM item")
         newer.execute("PRAGMA user_version = 99")
     for reopen in (lambda: open_database(path, SCHEMA, fail), lambda: open_to_read(path, SCHEMA)):
-        with pytest.raises(Unusable, match="format version 99"):
+        with pytest.raises(DatabaseUnusable, match="format version 99"):
             reopen()
 
 
@@ -58,7 +65,10 @@ def test_an_error_of_the_system_has_a_remedy(tmp_path: Path) -> None:
     path = tmp_path / "items.db"
     with closing(open_database(path, SCHEMA, fail)) as full:
         full.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(Unusable, match=r"is full\); check .* free disk space"), sqlite_errors(path):
+        with (
+            pytest.raises(DatabaseUnusable, match=r"is full\); check .* free disk space"),
+            sqlite_errors(path),
+        ):
             full.execute("INSERT INTO item VALUES (randomblob(99999))")
 
 
@@ -83,8 +93,8 @@ def test_a_failure_leaves_no_lock(tmp_path: Path, version: int) -> None:
     path = tmp_path / "items.db"
     if version == 2:
         open_database(path, SCHEMA, fail).close()
-    with pytest.raises(Damaged) as error:
-        open_database(path, Schema(0x123, version, "CREATE TABLE item (name); nonsense"), fail)
+    with pytest.raises(DatabaseDamaged) as error:
+        open_database(path, DatabaseSchema(0x123, version, "CREATE TABLE item (name); nonsense"), fail)
     with closing(sqlite3.connect(path, timeout=0)) as other:
         other.execute("BEGIN EXCLUSIVE")
     assert error.tb  # it keeps the connection

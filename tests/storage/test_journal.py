@@ -13,7 +13,13 @@ import pytest
 
 from repoagent.errors import Busy, Refused
 from repoagent.storage import journal, json_files
-from repoagent.storage.journal import IncompleteJournal, abandoned, create_journal, read_stored, record
+from repoagent.storage.journal import (
+    IncompleteJournal,
+    abandoned_journals,
+    create_journal,
+    read_stored,
+    record,
+)
 
 
 @pytest.fixture
@@ -42,29 +48,32 @@ def test_a_journal_keeps_its_files_and_is_retired_to_another_place(root: Path, t
     assert made.folder.stat().st_mode & 0o077 == 0
     made.retire(tmp_path / "kept" / "one")
     made.close()
-    assert list(abandoned(root)) == [] and read_stored(tmp_path / "kept" / "one", "bytes") == b"before\r\n"
+    assert (
+        list(abandoned_journals(root)) == []
+        and read_stored(tmp_path / "kept" / "one", "bytes") == b"before\r\n"
+    )
     (tmp_path / "file").touch()
     with pytest.raises(Refused, match="cannot create"):
         create_journal(tmp_path / "file" / "journal", "one", {}, {})
 
 
 def test_a_journal_of_a_living_owner_is_left_alone(root: Path) -> None:
-    assert list(abandoned(root)) == []  # there is not even a folder
+    assert list(abandoned_journals(root)) == []  # there is not even a folder
     made = create_journal(root, "one", {}, {})
-    assert list(abandoned(root)) == []
+    assert list(abandoned_journals(root)) == []
     with pytest.raises(Busy, match="try again when it is done"):
         create_journal(root, "one", {}, {})
     assert record(made.folder) is not None
     made.close()
-    (found,) = abandoned(root)
+    (found,) = abandoned_journals(root)
     assert found.name == "one"
-    assert list(abandoned(root)) == []  # it is ours now
+    assert list(abandoned_journals(root)) == []  # it is ours now
     found.close()
 
 
 def test_a_killed_owner_leaves_it(root: Path) -> None:
     killed_owner(root).wait()
-    (found,) = abandoned(root)
+    (found,) = abandoned_journals(root)
     assert record(found.folder) == {"version": 1, "state": "x"}
     assert read_stored(found.folder, "bytes") == b"before"
     found.retire()
@@ -79,12 +88,12 @@ def test_a_child_with_the_descriptor_is_an_owner_too(root: Path) -> None:
         "os.kill(os.getpid(), 9)"
     )
     killed_owner(root, code).wait()
-    assert list(abandoned(root)) == []
+    assert list(abandoned_journals(root)) == []
     deadline = time.monotonic() + 20
-    found = list(abandoned(root))
+    found = list(abandoned_journals(root))
     while not found and time.monotonic() < deadline:
         time.sleep(0.05)
-        found = list(abandoned(root))
+        found = list(abandoned_journals(root))
     assert len(found) == 1
     found[0].close()
 
@@ -95,13 +104,13 @@ def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> Non
     half.mkdir(parents=True)
     with (half / "owner").open("wb") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX)
-        assert list(abandoned(root)) == [] and half.exists()
-    assert list(abandoned(root)) == [] and not half.exists()  # its owner has ended
+        assert list(abandoned_journals(root)) == [] and half.exists()
+    assert list(abandoned_journals(root)) == [] and not half.exists()  # its owner has ended
     half.mkdir()
-    assert list(abandoned(root)) == [] and half.exists()
+    assert list(abandoned_journals(root)) == [] and half.exists()
     then = time.time() - seconds  # the clock may have been set back since
     os.utime(half, (then, then))
-    assert list(abandoned(root)) == [] and not half.exists()
+    assert list(abandoned_journals(root)) == [] and not half.exists()
 
 
 def test_a_newer_record_and_a_broken_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

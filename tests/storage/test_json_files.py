@@ -27,7 +27,7 @@ _RECORDS = st.dictionaries(_TEXT, st.one_of(_TEXT, st.integers(), st.none(), st.
 def test_a_record_round_trips(record: dict[str, Any]) -> None:
     line = json_files.dumps(record)
     assert b"\n" not in line
-    assert json_files.parse(json_files.dumps({**record, "version": 1})) == {**record, "version": 1}
+    assert json_files.parse_document(json_files.dumps({**record, "version": 1})) == {**record, "version": 1}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.syntax.languages import LONG_TAIL, grammar, language_of
+from repoagent.syntax.languages import LONG_TAIL, language_of, load_grammar
 from repoagent.syntax.outline import outline
 from tests.syntax.test_outline import TOKENS, check_ranges, shown
 
@@ -41,13 +41,13 @@ def lines_of(code: str, **environment: str) -> list[str]:
 def test_without_the_extra() -> None:
     code = WITHOUT + (
         "from repoagent.errors import UsageError\n"
-        "from repoagent.syntax.languages import grammar, guess_language, language_of\n"
+        "from repoagent.syntax.languages import load_grammar, guess_language, language_of\n"
         "from repoagent.syntax.outline import outline\n"
         "from repoagent.syntax.parser import error_count\n"
         "from repoagent.syntax.regressions import parses_worse\n"
         "print(language_of('a.rb', b''), guess_language('a.rb', b''), outline('a.rb', b'class A; end'))\n"
         "print(error_count('a.rb', b'class'), parses_worse('a.rb', b'class A; end', b'class'))\n"
-        "try: grammar('ruby')\n"
+        "try: load_grammar('ruby')\n"
         "except UsageError as error: print(error)\n"
     )
     assert lines_of(code) == [
@@ -60,8 +60,8 @@ def test_without_the_extra() -> None:
 def test_the_package_of_one_grammar_is_preferred(tmp_path: Path) -> None:
     (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
     code = (
-        "from repoagent.syntax.languages import grammar, install_hint, language_of\n"
-        "print(language_of('a.zig', b''), grammar('zig').name, language_of('a.nim', b''))\n"
+        "from repoagent.syntax.languages import load_grammar, install_hint, language_of\n"
+        "print(language_of('a.zig', b''), load_grammar('zig').name, language_of('a.nim', b''))\n"
         "print(install_hint('csharp'), '|', install_hint('nim'))\n"
     )
     (tmp_path / "tree_sitter_language_pack.py").write_text("def downloaded_languages(): return []\n")
@@ -75,7 +75,7 @@ def test_the_package_of_one_grammar_is_preferred(tmp_path: Path) -> None:
 @LIBRARY
 @pytest.mark.parametrize("language", sorted(name for name, tail in LONG_TAIL.items() if tail.library))
 def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) -> None:
-    assert grammar(language) is grammar(language)
+    assert load_grammar(language) is load_grammar(language)
     path = "x" + LONG_TAIL[language].suffixes[0]
     assert language_of(path, b"") == language
 

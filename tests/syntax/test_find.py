@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.syntax.outline import definitions, find_symbols, lost_definitions, nearly_named
+from repoagent.syntax.outline import defined_names, find_symbols, lost_definitions, nearly_named
 
 TEXT = b"""class A:
     def run(self):
@@ -100,8 +100,8 @@ def test_a_name_that_differs_by_case_or_underscores() -> None:
 
 
 def test_definitions_omit_locals() -> None:
-    assert " ".join(definitions("a.py", TEXT)) == "A A.run A.size B B.run B.Inner B.Inner.deep only"
-    assert definitions("a.json", b'{"a": 1}') == ()
+    assert " ".join(defined_names("a.py", TEXT)) == "A A.run A.size B B.run B.Inner B.Inner.deep only"
+    assert defined_names("a.json", b'{"a": 1}') == ()
 
 
 SETTER = b"\n    @size.setter\n    def size(self, value): ...\n"

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from repoagent.split.splitter import cut
+from repoagent.split.splitter import cut_into_spans
 from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.outline import outline
 from repoagent.syntax.parser import clear_cache, error_count, may_overflow, parse_bytes, parse_within
@@ -61,7 +61,7 @@ def test_text_that_nests_too_deeply_has_no_outline_and_no_errors() -> None:
     assert error_count("a.yaml", deep) is None
     assert outline("a.yaml", deep) == ()
     assert parses_worse("a.yaml", b"a: 1\n", deep) is None
-    assert b"".join(deep[start:end] for start, end, _ in cut("a.yaml", deep)[0]) == deep
+    assert b"".join(deep[start:end] for start, end, _ in cut_into_spans("a.yaml", deep)[0]) == deep
 
 
 def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.syntax.occurrences import MOST, occurrences
+from repoagent.syntax.occurrences import MOST, find_occurrences
 
 PYTHON = """\
 from .utils import load
@@ -89,24 +89,24 @@ ROLES = [
 
 
 def lines(path: str, text: bytes, name: str = "load") -> list[int]:
-    return [occurrence.line for occurrence in occurrences(path, text, [name]).found]
+    return [occurrence.line for occurrence in find_occurrences(path, text, [name]).found]
 
 
 @pytest.mark.parametrize(("path", "text", "expected"), ROLES)
 def test_roles(path: str, text: str, expected: str) -> None:
-    seen = occurrences(path, text.encode(), ["load"])
+    seen = find_occurrences(path, text.encode(), ["load"])
     assert seen.parsed
     assert ", ".join(f"{occurrence.line} {occurrence.role}" for occurrence in seen.found) == expected
 
 
 def test_a_qualified_name_has_the_words_of_its_import() -> None:
-    seen = occurrences("a.py", PYTHON.encode(), ["load"])
+    seen = find_occurrences("a.py", PYTHON.encode(), ["load"])
     (qualified,) = [occurrence for occurrence in seen.found if occurrence.role == "qualified"]
     assert "utils" in qualified.through
 
 
 def test_words_without_a_grammar() -> None:
-    seen = occurrences("a.unknown", b"load # load\n'load' reload load_it load-it\n", ["load"])
+    seen = find_occurrences("a.unknown", b"load # load\n'load' reload load_it load-it\n", ["load"])
     assert not seen.parsed
     assert [(one.line, one.role) for one in seen.found] == [(1, "text")] * 2 + [(2, "text")] * 2
 
@@ -122,13 +122,13 @@ def test_other_encodings_and_binary_files() -> None:
     assert lines("a.py", "# é\nload()\n".encode("latin-1")) == [2]
     assert lines("a.py", "x\nload()\n".encode("utf-16")) == [2]
     assert lines("a.py", b"load()\0") == []
-    (found,) = occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found
+    (found,) = find_occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found
     assert found.name == "größe"
 
 
 def test_hostile_text_is_bounded() -> None:
     line = b"load " * (MOST + 1)
-    assert {occurrence.role for occurrence in occurrences("a.py", line, ["load"]).found} == {"text"}
+    assert {occurrence.role for occurrence in find_occurrences("a.py", line, ["load"]).found} == {"text"}
     deep = b"f(" * 8_000 + b"load" + b")" * 8_000
     for path in ("a.py", "a.js", "a.c", "a.go", "a.rs", "A.java"):
         assert lines(path, deep) in ([1], [])

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from repoagent.agent.actions import Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.loop import LoopEvent
-from repoagent.agent.sandbox.confine import find
-from repoagent.config.layers import load
+from repoagent.agent.sandbox.confine import find_sandbox
+from repoagent.config.layers import load_settings
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.ui import Decision, NonInteractive, Proposal
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
 from repoagent.storage import json_files
 from repoagent.tasks.run_context import RunOutcome, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.session import run
+from repoagent.tasks.session import run_task
 from tests.conftest import GitRepo
 
 NAME = "run-20260101-000000-abcdef"
@@ -32,7 +32,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
+confined = pytest.mark.skipif(find_sandbox() is None, reason="no sandbox works here")
 
 
 @dataclass
@@ -105,10 +105,10 @@ def go(
     """Run once in `repo` with these answers, and with `meter` or one of these `limits`."""
     worktree = open_worktree(repo.top)
     model, user = Model(list(answers)), user or User()
-    settings = load(layout(worktree), flags={})
+    settings = load_settings(layout_of(worktree), flags={})
     model_setup = ModelSetup(settings, model, meter or Meter(limits or Limits()))
     request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})
-    return run(worktree, request, settings, user, model_setup), model, user
+    return run_task(worktree, request, settings, user, model_setup), model, user
 
 
 def diff(path: str, old: str, new: str) -> str:
@@ -127,12 +127,12 @@ def nobody(request: ApprovalRequest) -> Verdict:
 
 
 def run_dir(repo: GitRepo, name: str = NAME) -> RunDirectory:
-    return RunDirectory(layout(open_worktree(repo.top)), name)
+    return RunDirectory(layout_of(open_worktree(repo.top)), name)
 
 
 def audited(repo: GitRepo, kind: str) -> list[dict[str, Any]]:
     """The lines of this kind in the audit."""
-    lines = json_files.read_records(layout(open_worktree(repo.top)).audit)
+    lines = json_files.read_records(layout_of(open_worktree(repo.top)).audit)
     return [line for line in lines if line["kind"] == kind]
 
 

@@ -17,7 +17,7 @@ from repoagent.tasks.agent_types import (
     AgentType,
     agent_types_block,
     find_agent_types,
-    narrowed,
+    narrow_type,
 )
 
 TOOLS = [*sorted(EXPLORE), "edit", "run", "delegate", "weather"]
@@ -49,7 +49,7 @@ def within(inner: float | None, outer: float | None) -> bool:
 def test_a_sub_agent_has_no_more_than_its_parent_and_its_type(
     kind: AgentType, tools: frozenset[str], mode: Mode, left: Limits
 ) -> None:
-    child = narrowed(kind, tools, mode, left)
+    child = narrow_type(kind, tools, mode, left)
     assert child.tools is not None and child.mode is not None
     assert child.tools <= tools and (kind.tools is None or child.tools <= kind.tools)
     for allowed in (mode, kind.mode or mode):
@@ -57,12 +57,12 @@ def test_a_sub_agent_has_no_more_than_its_parent_and_its_type(
     for outer in (left, kind.limits):
         for name, limit in vars(outer).items():
             assert within(getattr(child.limits, name), limit), name
-    assert narrowed(kind, child.tools, child.mode, child.limits) == child
+    assert narrow_type(kind, child.tools, child.mode, child.limits) == child
 
 
 def test_a_type_without_limits_has_all_that_its_parent_has() -> None:
     left = Limits(turns=5, tokens=100, cost=0.5, day=2, seconds=9)
-    child = narrowed(AgentType("k", "d"), frozenset(TOOLS), "auto-edit", left)
+    child = narrow_type(AgentType("k", "d"), frozenset(TOOLS), "auto-edit", left)
     assert (child.tools, child.mode, child.limits) == (frozenset(TOOLS), "auto-edit", left)
     assert WIDENING == ("read-only", "ask", "auto-edit", "auto")
 

@@ -11,12 +11,12 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate
-from repoagent.agent.loop import run
+from repoagent.agent.loop import run_loop
 from repoagent.agent.state import State, Tool
 from repoagent.cli.app import cli
 from repoagent.cli.run_program import run as run_command
-from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.tools import search
+from repoagent.edit.guards.off_limits import off_limits_gate
+from repoagent.edit.tools import search_files
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.llm.usage import Limits
@@ -67,18 +67,18 @@ def test_the_documented_agent_runs_without_a_model(repo: GitRepo) -> None:
     repo.commit(**{"a.py": "x = 1  # TODO: two\n# FIXME\n", "b.py": "y = 2\n"})
 
     def perform(action: Action) -> Observation:
-        found = search(repo.top, action.args["pattern"], gate(repo.top, [])).rows
+        found = search_files(repo.top, action.args["pattern"], off_limits_gate(repo.top, [])).rows
         return Observation("search", fence("\n".join(found), "matches"))
 
     made = names["Leftovers"]
     assert isinstance(made, type)
     state = State((Turn("user", "what is left to do?"),), plan="# Plan\n- [ ] 1. One\n- [x] 2. Two\n")
-    outcome = run(made(model=None), [Tool("search", "<search/>", perform)], state)
+    outcome = run_loop(made(model=None), [Tool("search", "<search/>", perform)], state)
     assert (outcome.kind, outcome.text) == ("finished", "2 places and 1 tasks are left to do.")
 
 
 AGENT = """
-from repoagent.agent.actions import render, Action
+from repoagent.agent.actions import render_action, Action
 from repoagent.llm.conversation import Turn
 
 def counts(*args, **given):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from repoagent.agent.approvals.policy import Mode
-from repoagent.config.layers import load
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.config.layers import load_settings
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import estimate_tokens
 from repoagent.tasks.run_context import RunRequest
@@ -22,7 +22,9 @@ def first(repo: GitRepo, mode: Mode = "auto-edit", **wishes: Any) -> Request:
     """The first request of a run."""
     worktree = open_worktree(repo.top)
     request = RunRequest("look", NAME, mode=mode, **wishes)
-    return first_request(worktree, request, load(layout(worktree), flags={}), User(), "scripted/one")
+    return first_request(
+        worktree, request, load_settings(layout_of(worktree), flags={}), User(), "scripted/one"
+    )
 
 
 def environment_notice(request: Request) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.edit.edit import edit
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import NonInteractive
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.llm.providers.messages_server import Received, Script, Server
@@ -118,7 +118,7 @@ def test_an_edit_sees_the_image(repo: GitRepo, server_with: Serve) -> None:
 
     server_with(reply)
     worktree = open_worktree(repo.top)
-    settings = load(layout(worktree), flags={"model": MODEL})
+    settings = load_settings(layout_of(worktree), flags={"model": MODEL})
     edit(worktree, EditRequest("Write its size.", (Target("f.txt"),)), settings, NonInteractive())
     assert repo.read("f.txt") == f"{len(SHOT)}\n".encode()
     assert [path.read_bytes() for path in (repo.top / ".repoagent/sent").glob("*.png")] == [SHOT]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict, user_rules
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.errors import UsageError
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
 from tests.tasks.bare import FINISH, User, go
@@ -26,7 +26,10 @@ def test_always_is_stored_for_one_repository(repo: GitRepo, clean_environment: P
     mine.write_text("[run]\nallow = ['ls *']\n")
     keep_rules(repo.top, ["git log *"])
     keep_rules(repo.top, ["rm '*'", "git log *"])
-    assert load(layout(open_worktree(repo.top)), flags={}).texts("run.allow") == ("git log *", "rm '*'")
+    assert load_settings(layout_of(open_worktree(repo.top)), flags={}).texts("run.allow") == (
+        "git log *",
+        "rm '*'",
+    )
     assert user_rules(mine) == ("ls *",) and user_rules(mine, "run.deny") == ()
     with pytest.raises(UsageError, match="must be one line"):
         keep_rules(repo.top, ["a\nb"])

@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from repoagent.llm.conversation import read
+from repoagent.llm.conversation import read_conversation
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET
@@ -40,7 +40,7 @@ def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Pat
             done = program.run(words, copy.top, env=env, load=("anthropic",))
         assert (done.returncode, thinker.rejected) == (0, []), done.stderr
         requests = server.requests
-        found = read(copy.top / ".repoagent/conversations/it.md")
+        found = read_conversation(copy.top / ".repoagent/conversations/it.md")
         assert found is not None
         conversations[protocol] = [
             (turn.role, turn.meta.get("kind", ""), turn.text.strip().replace(str(copy.top), "REPO"))

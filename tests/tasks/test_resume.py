@@ -11,10 +11,10 @@ import pytest
 
 from repoagent.cli.commands.run_options import chosen_name
 from repoagent.errors import Refused, UsageError
-from repoagent.git.file_writer import Moved
+from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import open_worktree
-from repoagent.llm.conversation import Turn, append, read
+from repoagent.llm.conversation import Turn, append_turns, read_conversation
 from repoagent.llm.model import Request, Usage
 from repoagent.llm.usage import Limits
 from repoagent.storage.folders import SystemFailed
@@ -24,7 +24,7 @@ from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
 from repoagent.tasks.restore import restore_changes, uncommitted_files
 from repoagent.tasks.run_context import RunRequest, write_spec
 from repoagent.tasks.runs.control import live_run
-from repoagent.tasks.runs.directory import Record
+from repoagent.tasks.runs.directory import RunRecord
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, Answer, committed, diff, go, run_dir
 
@@ -53,7 +53,7 @@ def record(repo: GitRepo) -> dict[str, object]:
 
 
 def turns(repo: GitRepo) -> Sequence[Turn]:
-    conversation = read(run_dir(repo).conversation)
+    conversation = read_conversation(run_dir(repo).conversation)
     assert conversation is not None
     return conversation.turns
 
@@ -97,7 +97,7 @@ def test_a_file_that_is_saved_repeatedly_during_the_commit(
     def moved(*args: object) -> object:
         tries.append(args)
         if len(tries) <= commit.TRIES:
-            raise Moved({})
+            raise FilesChanged({})
         return real(*args)
 
     monkeypatch.setattr(commit, "_commit", moved)
@@ -110,7 +110,7 @@ def test_changes_of_an_interrupted_command_are_reported(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
     command = "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>"
-    killed(repo, EDIT, command, confine=False, at=(command_watch.Watch, "_after_command"))
+    killed(repo, EDIT, command, confine=False, at=(command_watch.CommandWatch, "_after_command"))
     keep = ['<keep path="g.txt"/>', '<keep path="n.txt"/>']
     outcome, model, _ = go(repo, *keep, DONE, "<finish>it is two</finish>", prompt="")
     assert outcome.kind == "done" and "was interrupted" in model.last_prompt
@@ -228,8 +228,8 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
     for number, state in enumerate(("answered", "failed")):
         child_dir = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
         write_spec(child_dir, RunRequest("where?", child_dir.name, "explore", NAME, "read-only"), Limits())
-        append(child_dir.conversation, Turn("user", "where?"), Turn("assistant", answer))
-        with live_run(child_dir, Record("where?", kind="explore", parent=NAME)) as live:
+        append_turns(child_dir.conversation, Turn("user", "where?"), Turn("assistant", answer))
+        with live_run(child_dir, RunRecord("where?", kind="explore", parent=NAME)) as live:
             live.turn(turns=2, activity="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
             live.ended(state, answer)
     used = record(repo)["tokens"]
@@ -248,7 +248,7 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
 @pytest.mark.parametrize("written", [True, False])
 def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, written: bool) -> None:
     """The change set has the change if the files are written, and it is written once."""
-    real = file_tools.write
+    real = file_tools.write_changes
 
     def write(*args: object) -> None:
         if written:
@@ -256,7 +256,7 @@ def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(file_tools, "write", write)
+        patched.setattr(file_tools, "write_changes", write)
         go(repo, EDIT)
     changes = open_change_set(open_worktree(repo.top), run_dir(repo).changes).changes
     assert [change.name for change in changes] == (["f.txt"] if written else [])
@@ -270,5 +270,5 @@ def test_resume_by_name_with_only_the_conversation(repo: GitRepo, said: str) -> 
     options = SimpleNamespace(continues=False, resume=said, conversation=None)
     with pytest.raises(UsageError):
         chosen_name(options, worktree, "run")
-    append(run_dir(repo, said).conversation, Turn("user", "do it"))
+    append_turns(run_dir(repo, said).conversation, Turn("user", "do it"))
     assert chosen_name(options, worktree, "run") == (said, False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.tasks.skills import Skill, find_skills, skill_folders, skill_tool, skills_block
 
 
@@ -22,7 +22,11 @@ def write(folder: Path, text: str = "", about: str = "does it") -> Path:
 def look(top: Path, *further: Path) -> tuple[tuple[Skill, ...], list[str]]:
     warnings: list[str] = []
     places = skill_folders(
-        top, top / ".repoagent", top.parent / "user", further=[*map(str, further)], why_not=gate(top, [])
+        top,
+        top / ".repoagent",
+        top.parent / "user",
+        further=[*map(str, further)],
+        why_not=off_limits_gate(top, []),
     )
     return find_skills(places, warnings.append), warnings
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from repoagent.git.worktree import open_worktree
-from repoagent.uses.report import answer, answer_text
+from repoagent.uses.report import answer_text, answer_uses
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -136,7 +136,7 @@ def test_the_table_says_how_it_was_found(code: GitRepo) -> None:
 
 def test_the_answer_for_a_model(code: GitRepo) -> None:
     def text(target: str, limit: int) -> str:
-        return answer_text(answer(open_worktree(code.top), target, lambda path: None, limit=limit))
+        return answer_text(answer_uses(open_worktree(code.top), target, lambda path: None, limit=limit))
 
     caveat = "Uses are matched by name; some may refer to another symbol of the same name.\n"
     assert text("utils.py", 1) == (

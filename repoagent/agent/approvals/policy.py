@@ -14,11 +14,11 @@ from repoagent.agent.approvals.rules import (
     can_do_no_harm,
     ignores_case,
     only_reads,
-    propose,
+    propose_patterns,
     sets_harmlessly,
 )
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.approvals.shell_words import Reading, Simple, Word
+from repoagent.agent.approvals.shell_words import ParsedCommand, SimpleCommand, Word
 from repoagent.config.layers import from_user_file
 from repoagent.dataclass import dataclass
 
@@ -125,7 +125,7 @@ class Gate:
     def only_reads(self, request: ApprovalRequest) -> bool:
         return _Check(self, read_command(request.what)).passes() == _READS
 
-    def _denied(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
+    def _denied(self, request: ApprovalRequest, reading: ParsedCommand | None) -> Verdict | None:
         for rule in self.deny:
             if rule.names(request.kind, request.what):
                 return _no(f"the user's rule `{rule.pattern}` denies it.", f"deny rule {rule.pattern}")
@@ -192,7 +192,7 @@ class Gate:
 class _Check:
     """The checks of the commands of one request. The hidden files are cached, because that searches all folders."""
 
-    def __init__(self, gate: Gate, reading: Reading | None) -> None:
+    def __init__(self, gate: Gate, reading: ParsedCommand | None) -> None:
         self.gate, self.reading = gate, reading
         self.commands = reading.commands if reading else ()
         self.moves = any(command.name == "cd" for command in self.commands)
@@ -207,7 +207,7 @@ class _Check:
         passed = [self.passes_one(command, further) for command in self.commands if command.role == "runs"]
         return ", ".join(dict.fromkeys(passed)) if all(passed) else ""
 
-    def passes_one(self, command: Simple, further: Sequence[Rule] = ()) -> str:
+    def passes_one(self, command: SimpleCommand, further: Sequence[Rule] = ()) -> str:
         """Why this command passes; "" if it does not."""
         gate = self.gate
         silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
@@ -247,7 +247,7 @@ class _Check:
     def patterns(self) -> tuple[str, ...]:
         """The rules that "always" would add for commands that do not pass; none if they would not be enough."""
         rest = tuple(c for c in self.commands if not (c.role == "runs" and self.passes_one(c)))
-        patterns = propose(replace(self.reading, commands=rest)) if self.reading else ()
+        patterns = propose_patterns(replace(self.reading, commands=rest)) if self.reading else ()
         return patterns if patterns and self.passes(tuple(map(Rule, patterns))) else ()
 
 

@@ -23,7 +23,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from repoagent.agent.approvals.shell_words import Reading, Simple, Word, quote
+from repoagent.agent.approvals.shell_words import ParsedCommand, SimpleCommand, Word, quote_word
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
@@ -128,7 +128,7 @@ _FREE = {
 }  # fmt: skip
 
 
-def only_reads(command: Simple) -> bool:
+def only_reads(command: SimpleCommand) -> bool:
     """Whether `command` only reads, without redirecting output to a file or setting a variable that affects
     programs."""
     if command.writes or any(
@@ -160,7 +160,7 @@ def only_reads(command: Simple) -> bool:
     return name == "git" and _git_reads(words)
 
 
-def can_do_no_harm(command: Simple, hidden: HiddenFiles, path: str | None) -> bool:
+def can_do_no_harm(command: SimpleCommand, hidden: HiddenFiles, path: str | None) -> bool:
     """Whether `command` is harmless without a sandbox: it only reads files of the work tree that are not hidden. `path`
     is the command's PATH; a program inside the work tree is not trusted."""
     if not only_reads(command) or command.name in {"git", "rg"}:
@@ -235,7 +235,7 @@ class HiddenFiles:
     withheld: Callable[[], Mapping[str, Known]] = dict
     blobs: Callable[[Sequence[str]], bool] = lambda _: False
 
-    def named_by(self, command: Simple) -> bool:
+    def named_by(self, command: SimpleCommand) -> bool:
         """Whether a word of `command` is the path of a hidden file (`.env`, a key)."""
         base = self.top.resolve()
         for word in (*command.words[1:], *command.reads):
@@ -247,7 +247,7 @@ class HiddenFiles:
                 return True
         return False
 
-    def may_be_shown_by(self, command: Simple) -> bool:
+    def may_be_shown_by(self, command: SimpleCommand) -> bool:
         """Whether `command`, which only reads, may show a hidden file."""
         if command.name == "git":
             unsure = any(word.kind == "open" for word in command.words)
@@ -258,7 +258,7 @@ class HiddenFiles:
         words = command.reads if outside else (*command.words[1:], *command.reads)
         return any(map(self._is_named, words)) or (not outside and self._is_below(command))
 
-    def named_by_git(self, command: Simple) -> bool:
+    def named_by_git(self, command: SimpleCommand) -> bool:
         """Whether a git `command` names a hidden file: as a path, as a path in any commit, or as an object. The sandbox
         hides it on disk but not in the object database."""
         texts = command.texts
@@ -305,7 +305,7 @@ class HiddenFiles:
         target = _real(self.top, word.text)
         return any(_real(self.top, path) == target for path in withheld)
 
-    def _is_below(self, command: Simple) -> bool:
+    def _is_below(self, command: SimpleCommand) -> bool:
         """Whether the command recursively reads a folder with a hidden file."""
         options = [text for text in command.texts if text.startswith("-")]
         hidden: Iterable[str] = self.withheld()
@@ -382,7 +382,7 @@ class Rule:
         parts = self.pattern.partition(":")[2].split("*")
         return re.fullmatch(".*".join(map(re.escape, parts)), text, re.DOTALL) is not None
 
-    def allows(self, command: Simple) -> bool:
+    def allows(self, command: SimpleCommand) -> bool:
         """Whether the rule allows `command`. Only the words that a final `*` matches need not be literal."""
         if self.kind != "command":
             return False
@@ -404,7 +404,7 @@ class Rule:
             return False
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
-    def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
+    def may_deny(self, command: SimpleCommand, *, any_case: bool = False) -> bool:
         """Whether the rule denies `command`, or could deny it for some value of its unknown words.
 
         Leading variable assignments, the folder of the program and git's global options are ignored. Set `any_case` if
@@ -434,7 +434,7 @@ class Rule:
         return (first.text.lower() if any_case else first.text) == "git" and may_be((first, *words[at:]))
 
 
-def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
+def parse_rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
     """Parse rules. Raises UsageError for an invalid one."""
     parsed = tuple(map(Rule, patterns))
     for rule in parsed:
@@ -443,7 +443,7 @@ def rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
     return parsed
 
 
-def sets_harmlessly(command: Simple) -> bool:
+def sets_harmlessly(command: SimpleCommand) -> bool:
     """Whether a command does nothing but set shell variables that programs do not read."""
     if command.words or not command.assignments or command.writes:
         return False
@@ -492,7 +492,7 @@ _PLAIN_PROGRAMS = {
 _GIT = GIT_READS | {"add", "mv", "branch", "restore", "stash"}
 
 
-def propose(reading: Reading) -> tuple[str, ...]:
+def propose_patterns(reading: ParsedCommand) -> tuple[str, ...]:
     """The patterns that together allow the commands in `reading` and similar ones; empty if this is not possible.
 
     Some programs get a pattern that matches only this command: those that can run another program (a shell, a build
@@ -520,8 +520,8 @@ def propose(reading: Reading) -> tuple[str, ...]:
         ):
             patterns[f"git {words[1].text} *"] = None
         elif all(word.literal for word in (*words, *(value for _, value in command.assignments))):
-            written = [f"{name}={quote(value.text)}" for name, value in variables]
-            patterns[" ".join([*written, *(quote(word.text) for word in words)])] = None
+            written = [f"{name}={quote_word(value.text)}" for name, value in variables]
+            patterns[" ".join([*written, *(quote_word(word.text) for word in words)])] = None
         else:
             return ()
     return tuple(patterns)

@@ -13,7 +13,12 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from repoagent.agent.approvals.shell_words import Reading, Simple, simple, unwrap
+from repoagent.agent.approvals.shell_words import (
+    ParsedCommand,
+    SimpleCommand,
+    parse_simple_command,
+    unwrap_command,
+)
 
 LARGEST = 16 * 1024  # bytes of a text: in the worst case tree-sitter takes a second for it
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
@@ -268,7 +273,7 @@ def _find(data: bytes) -> tuple[list[tuple[Span, ...]], list[Span], list[bytes],
 
 
 @lru_cache(maxsize=64)
-def read_command(text: str) -> Reading:
+def read_command(text: str) -> ParsedCommand:
     """Parse `text` as `bash -c` does. Never raises; problems become the `doubt` of the result.
 
     The commands that `sudo`, `env`, `timeout`, `xargs`, `find -exec` or `bash -c` run are parsed, too.
@@ -276,10 +281,10 @@ def read_command(text: str) -> Reading:
     return _read(text, 0)
 
 
-def _read(text: str, depth: int) -> Reading:
+def _read(text: str, depth: int) -> ParsedCommand:
     data = text.encode("utf-8", "surrogatepass")
     if len(data) > LARGEST:
-        return Reading(text, (), "it is too long")
+        return ParsedCommand(text, (), "it is too long")
 
     def source(span: Span) -> str:
         return data[slice(*span)].decode("utf-8", "surrogateescape")
@@ -300,26 +305,26 @@ def _read(text: str, depth: int) -> Reading:
         if sorted(words) != sorted(seen) or redirected != sorted(targets):
             doubt = "it can be parsed in two ways"
     if doubt:
-        simples = [simple(list(map(source, words))) for words in sorted(seen)]
+        simples = [parse_simple_command(list(map(source, words))) for words in sorted(seen)]
         for inside in backticks if depth < 5 else ():
             simples += _read(inside.decode("utf-8", "replace"), depth + 1).commands
     else:
         simples = [
-            simple(
+            parse_simple_command(
                 list(map(source, raw.words)),
                 [(op, source(span)) for op, span in raw.redirections],
                 fed=raw.fed,
             )
             for raw in strict
         ]
-    commands: list[Simple] = []
+    commands: list[SimpleCommand] = []
     for command in simples:
         unclear = _add(command, commands, depth)
         doubt = doubt or unclear
-    return Reading(text, tuple(commands), doubt)
+    return ParsedCommand(text, tuple(commands), doubt)
 
 
-def _add(command: Simple, commands: list[Simple], depth: int) -> str:
+def _add(command: SimpleCommand, commands: list[SimpleCommand], depth: int) -> str:
     """Add a command and those that it runs to `commands`, recursively. Returns the reason for a doubt, or ""."""
     doubt = ""
     if command.words and not command.words[0].literal:
@@ -331,7 +336,7 @@ def _add(command: Simple, commands: list[Simple], depth: int) -> str:
     if depth > 5:
         commands.append(command)
         return doubt or "commands are nested too deeply"
-    inner = unwrap(command)
+    inner = unwrap_command(command)
     commands.append(inner.outer)
     doubt = doubt or inner.doubt
     for nested in inner.commands:

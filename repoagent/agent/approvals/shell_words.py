@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Simple:
+class SimpleCommand:
     """One simple command.
 
     assignments: the variables set before the command word; some commands have nothing else.
@@ -67,32 +67,32 @@ class Simple:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedCommand:
     """The simple commands of `text`. `doubt`: why the result is uncertain, "" if it is certain; if it is uncertain,
     `commands` may be incomplete."""
 
     text: str
-    commands: tuple[Simple, ...] = ()
+    commands: tuple[SimpleCommand, ...] = ()
     doubt: str = ""
 
 
-def simple(
+def parse_simple_command(
     source: Sequence[str], redirections: Sequence[tuple[str, str]] = (), *, fed: bool = True
-) -> Simple:
+) -> SimpleCommand:
     """Parse a simple command from its words and redirections, as written in the source."""
-    words = list(map(word, source))
+    words = list(map(parse_word, source))
     assignments: list[tuple[str, Word]] = []
     while words and (match := _ASSIGNMENT.match(words[0].raw)):
-        assignments.append((match[1] + (match[2] or ""), word(words.pop(0).raw[match.end() :])))
+        assignments.append((match[1] + (match[2] or ""), parse_word(words.pop(0).raw[match.end() :])))
     writes: list[Word] = []
     reads: list[Word] = []
     for operator, target in redirections:
         if operator not in {">&", "<&"} or not re.fullmatch(r"\d+-?|-", target):  # a file, not a descriptor
-            (reads if operator in {"<", "<&"} else writes).append(word(target))
-    return Simple(tuple(words), tuple(assignments), tuple(writes), tuple(reads), fed)
+            (reads if operator in {"<", "<&"} else writes).append(parse_word(target))
+    return SimpleCommand(tuple(words), tuple(assignments), tuple(writes), tuple(reads), fed)
 
 
-def word(raw: str) -> Word:
+def parse_word(raw: str) -> Word:
     """Parse one word with its quotes, as bash does."""
     text: list[str] = []
     kind: Kind = "open" if raw.startswith("~") else "literal"
@@ -123,7 +123,7 @@ def word(raw: str) -> Word:
     return Word(raw, "".join(text), kind)
 
 
-def quote(text: str) -> str:
+def quote_word(text: str) -> str:
     """Quote `text` as one word for a shell or a rule, if necessary."""
     return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
@@ -169,13 +169,13 @@ _RUNNERS: Mapping[str, tuple[str, int, Role]] = {
 class Unwrapped(NamedTuple):
     """The commands and the shell text that one command runs. `outer` is the command itself, with its role."""
 
-    outer: Simple
-    commands: tuple[Simple, ...] = ()
+    outer: SimpleCommand
+    commands: tuple[SimpleCommand, ...] = ()
     text: str = ""
     doubt: str = ""
 
 
-def unwrap(command: Simple) -> Unwrapped:
+def unwrap_command(command: SimpleCommand) -> Unwrapped:
     """The commands that `command` runs, as far as its words show."""
     name = command.name.rpartition("/")[2]
     two = " ".join(word.text for word in command.words[:2])
@@ -210,7 +210,7 @@ def unwrap(command: Simple) -> Unwrapped:
     return Unwrapped(command)
 
 
-def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role) -> Unwrapped:
+def _after_options(command: SimpleCommand, at: int, valued: str, skip: int, role: Role) -> Unwrapped:
     """The command after the options of another one."""
     words, name = command.words, command.name.rpartition("/")[2]
     assignments = list(command.assignments)
@@ -249,15 +249,15 @@ def _after_options(command: Simple, at: int, valued: str, skip: int, role: Role)
     return Unwrapped(replace(command, role="wraps") if role == "wraps" else command, (wrapped,))
 
 
-def _find(command: Simple) -> Unwrapped:
+def _find(command: SimpleCommand) -> Unwrapped:
     """Each `-exec` of `find`; the command itself must be allowed, too."""
-    commands: list[Simple] = []
+    commands: list[SimpleCommand] = []
     arguments: list[Word] | None = None
     for word in [*command.words, Word(";", ";")]:
         if arguments is None:
             arguments = [] if re.fullmatch(r"-(exec|ok)(dir)?", word.text) else None
         elif word.text in {";", "+"}:
-            commands += [Simple(tuple(arguments))] if arguments else []
+            commands += [SimpleCommand(tuple(arguments))] if arguments else []
             arguments = None
         else:
             arguments.append(word._replace(kind="open") if "{}" in word.text else word)

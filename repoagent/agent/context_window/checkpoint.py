@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from repoagent.agent.actions import Action
 from repoagent.agent.context_window import shorten_text
-from repoagent.agent.context_window.shorten_text import Quoted, size, trimmed
-from repoagent.agent.parse_reply import parse
+from repoagent.agent.context_window.shorten_text import Quoted, byte_length, shorten
+from repoagent.agent.parse_reply import parse_reply
 from repoagent.agent.state import EDIT, QUIET, succeeded
 from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import Turn
@@ -38,7 +38,7 @@ def checkpoint_turn(body: str, meta: Mapping[str, str]) -> Turn:
     return Turn("observation", f"{_INTRODUCTION}\n\n{fence(body, CHECKPOINT)}", {**fixed, **meta})
 
 
-def borders(turns: Sequence[Turn]) -> list[int]:
+def unit_starts(turns: Sequence[Turn]) -> list[int]:
     """The index of the first turn of each unit (a user message, or a reply with its observations)."""
     return [
         number
@@ -48,7 +48,7 @@ def borders(turns: Sequence[Turn]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Known:
+class CheckpointFacts:
     """The facts that a checkpoint states with certainty.
 
     plan: the plan as text.
@@ -73,7 +73,7 @@ class Known:
         return "\n\n".join([_CERTAIN, *blocks]) if blocks else ""
 
 
-def usable(reply: str) -> str:
+def read_checkpoint(reply: str) -> str:
     """The checkpoint in a model's reply; "" if it lacks the required headings."""
     text = without_thought(reply).strip()
     flags = re.MULTILINE | re.IGNORECASE
@@ -81,7 +81,7 @@ def usable(reply: str) -> str:
     return printable(text) if len(headings) >= 3 else ""
 
 
-def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
+def checkpoint_without_model(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
     """A checkpoint made without a model: the text of the last checkpoint, and the first line and actions of each
     reply."""
     written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
@@ -107,34 +107,36 @@ def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -
     return "\n\n".join(filter(None, [previous, _STEPS + "\n".join(lines) if lines else ""]))
 
 
-def joined(text: str, known: Known, most: int) -> str:
+def compose_body(text: str, known: CheckpointFacts, most: int) -> str:
     """The body of a checkpoint in at most about `most` bytes: `text` and the `known` facts."""
-    certain = trimmed(known.render(), most // 3, _LEFT_OUT)
-    most -= size(certain) + 2
+    certain = shorten(known.render(), most // 3, _LEFT_OUT)
+    most -= byte_length(certain) + 2
     if _STEPS in text:  # as many steps as fit, the newest
         before, _, steps = text.partition(_STEPS)
-        before = trimmed(before.strip(), most // 2, _LEFT_OUT)
-        room = most - size(before) - size(_STEPS) - 60
+        before = shorten(before.strip(), most // 2, _LEFT_OUT)
+        room = most - byte_length(before) - byte_length(_STEPS) - 60
         lines = steps.split("\n")
         newest: list[str] = []
-        while lines and (room := room - size(lines[-1]) - 1) >= 0:
+        while lines and (room := room - byte_length(lines[-1]) - 1) >= 0:
             newest.insert(0, lines.pop())
         note = [f"({len(lines)} earlier steps omitted)"] if lines else []
         text = "\n\n".join(filter(None, [before, _STEPS + "\n".join([*note, *newest])]))
-    return "\n\n".join(filter(None, [trimmed(text, most, _LEFT_OUT).strip(), certain.strip()]))
+    return "\n\n".join(filter(None, [shorten(text, most, _LEFT_OUT).strip(), certain.strip()]))
 
 
 def body_of(text: str) -> str:
     """Extract the body of a checkpoint from the text of its turn."""
     quoted = [
         piece
-        for piece in shorten_text.pieces(text)
+        for piece in shorten_text.split_quoted(text)
         if isinstance(piece, Quoted) and piece.label == CHECKPOINT
     ]
     return quoted[-1].content.removesuffix("\n") if quoted else text
 
 
-def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *, plan: str = "") -> Known:
+def facts_from_turns(
+    turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *, plan: str = ""
+) -> CheckpointFacts:
     """The changed files and the commands according to the conversation."""
     changed: dict[str, None] = {}
     commands: dict[str, str] = {}
@@ -146,25 +148,29 @@ def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *
                 command = " ".join(action.body.split())
                 commands.pop(command, None)
                 commands[command] = _ended(observation)
-    return Known(plan, tuple(changed), tuple(f"{status}: {command}" for command, status in commands.items()))
+    return CheckpointFacts(
+        plan, tuple(changed), tuple(f"{status}: {command}" for command, status in commands.items())
+    )
 
 
 def _steps(
     turns: Sequence[Turn], tools: Collection[str], nonce: str
 ) -> Iterator[tuple[str, list[tuple[Action, Turn]]]]:
     """The thought of each reply, and its actions with their observations."""
-    starts = borders(turns)
+    starts = unit_starts(turns)
     for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
         reply = turns[start]
         if reply.role == "assistant":
-            parsed = parse(reply.text, tools, nonce=nonce, was_cut="dropped" in reply.meta)
+            parsed = parse_reply(reply.text, tools, nonce=nonce, was_cut="dropped" in reply.meta)
             observations = [turn for turn in turns[start + 1 : end] if "extra" not in turn.meta]
             yield parsed.thought, list(zip(parsed.actions, observations, strict=False))
 
 
 def _ended(observation: Turn) -> str:
     """How a command ended, according to the unquoted part of its observation."""
-    outside = "".join(piece for piece in shorten_text.pieces(observation.text) if isinstance(piece, str))
+    outside = "".join(
+        piece for piece in shorten_text.split_quoted(observation.text) if isinstance(piece, str)
+    )
     if code := _EXIT.search(outside):
         return f"exit {code[1]}"
     return "done" if succeeded(observation) else "failed"

@@ -47,7 +47,7 @@ class Cut:
     within: bool = False
 
 
-def pieces(text: str) -> list[str | Quoted]:
+def split_quoted(text: str) -> list[str | Quoted]:
     """Split `text` into quoted and other pieces. Only the exact output of `fence` counts as quoted."""
     parts: list[str | Quoted] = []
     at = misses = 0
@@ -68,17 +68,17 @@ def pieces(text: str) -> list[str | Quoted]:
     return [piece for piece in [*parts, text[at:]] if piece != ""]
 
 
-def whole(piece: str | Quoted) -> str:
+def piece_text(piece: str | Quoted) -> str:
     """A piece as text, with its fence if it is quoted."""
     return piece if isinstance(piece, str) else fence(piece.content, piece.label)
 
 
-def size(text: str) -> int:
+def byte_length(text: str) -> int:
     """The number of bytes of `text` in UTF-8."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def cut(content: str, most: int, head: float = _HEAD) -> Cut:
+def cut_middle(content: str, most: int, head: float = _HEAD) -> Cut:
     """The head and tail of `content`, at most `most` bytes together; `head` is the head's share, from 0 to 1. Cuts
     between lines if a whole line fits at each end."""
     rows = content.split("\n")
@@ -88,7 +88,7 @@ def cut(content: str, most: int, head: float = _HEAD) -> Cut:
 
     def fitting(rows: Sequence[str], budget: int) -> int:
         for number, row in enumerate(rows):
-            budget -= size(row) + 1
+            budget -= byte_length(row) + 1
             if budget < 0:
                 return number
         return len(rows)
@@ -105,7 +105,7 @@ def cut(content: str, most: int, head: float = _HEAD) -> Cut:
     return Cut(begin, end, begin.count("\n") + 1, len(rows) - end.rstrip("\n").count("\n"), len(rows), True)
 
 
-def share(sizes: Sequence[int], most: int) -> int:
+def fair_limit(sizes: Sequence[int], most: int) -> int:
     """The largest limit such that `sizes`, each cut to it, add up to at most `most` (water filling)."""
     remaining, rest = most, sorted(sizes)
     for count, smallest in zip(range(len(rest), 0, -1), rest, strict=True):
@@ -118,30 +118,32 @@ def share(sizes: Sequence[int], most: int) -> int:
 def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size: int) -> str:
     """Shorten `text` to about `most` bytes: a `note` of at most `note_size` bytes replaces the middle of its longest
     pieces, and both ends are quoted again. If there is no room for a part of each piece, only the first are shown."""
-    parts = pieces(text)
+    parts = split_quoted(text)
     contents = [part if isinstance(part, str) else part.content for part in parts]
-    sizes = list(map(size, contents))
-    most_shown = most - 3 * len(parts) - 2 * sum(size(whole(part)) for part in parts) + 2 * sum(sizes)
+    sizes = list(map(byte_length, contents))
+    most_shown = (
+        most - 3 * len(parts) - 2 * sum(byte_length(piece_text(part)) for part in parts) + 2 * sum(sizes)
+    )
     limit, count, longer = 0, -1, 0
     while longer > count:  # every piece that is cut needs a note
         count = longer
-        limit = share(sizes, most_shown - note_size * count)
+        limit = fair_limit(sizes, most_shown - note_size * count)
         longer = sum(content > limit for content in sizes)
     if len(parts) > _MAX_PIECES or limit < 40:
         head = ""
         for part in parts:
-            if size(head) + size(whole(part)) > most - note_size - 1:
+            if byte_length(head) + byte_length(piece_text(part)) > most - note_size - 1:
                 break
-            head += whole(part)
+            head += piece_text(part)
         lines = text.count("\n") + 1
         middle = note(text, Cut(head, "", head.count("\n") + 1, lines, lines))
         return f"{head.rstrip()}\n{middle}".lstrip("\n")
     shown = []
     for part, content in zip(parts, contents, strict=True):
-        if size(content) <= limit:
-            shown.append(whole(part))
+        if byte_length(content) <= limit:
+            shown.append(piece_text(part))
             continue
-        ends = cut(content, limit)
+        ends = cut_middle(content, limit)
         head, tail = ends.head.rstrip(), ends.tail
         if isinstance(part, Quoted):
             head, tail = fence(ends.head, part.label), fence(tail, part.label)
@@ -149,14 +151,20 @@ def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size:
     return "".join(shown)
 
 
-def trimmed(text: str, most: int, note: str) -> str:
+def shorten(text: str, most: int, note: str) -> str:
     """Shorten `text` to at most `most` bytes, with `note` in place of what is left out."""
-    if size(text) <= most:
+    if byte_length(text) <= most:
         return text
-    return _shortened(text, most, lambda content, ends: note, size(note)) if size(note) <= most else ""
+    return (
+        _shortened(text, most, lambda content, ends: note, byte_length(note))
+        if byte_length(note) <= most
+        else ""
+    )
 
 
-def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT) -> Tool:
+def spill_long_results(
+    tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT
+) -> Tool:
     """Wrap `tool` so that a result of more than `limit` bytes is shortened and its full contents are saved in `folder`.
 
     `shown_as` converts a saved file's path to the one that the `read` tool accepts; these paths are added to `data` as
@@ -165,7 +173,7 @@ def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, li
 
     def perform(action: Action) -> Observation:
         result = tool.perform(action)
-        text, files = spilled(result.text, folder, shown_as, limit)
+        text, files = spill_text(result.text, folder, shown_as, limit)
         if not files:
             return result
         data = {**result.data, "spilled": [shown_as(file) for file in files]}
@@ -174,11 +182,11 @@ def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, li
     return replace(tool, perform=perform)
 
 
-def spilled(
+def spill_text(
     text: str, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT
 ) -> tuple[str, list[Path]]:
     """Shorten `text` to about `limit` bytes; also return the files with the full contents of the shortened pieces."""
-    if size(text) <= limit:
+    if byte_length(text) <= limit:
         return text, []
     from repoagent.storage.atomic import read_regular, write_whole
 
@@ -201,17 +209,17 @@ def spilled(
             action = f'<read path={name} lines="{ends.first}" characters="1-4000"/>'
         return f"[{omission} {_OMITTED}{name}: {action} and so on.]"
 
-    note_size = 240 + 2 * size(shown_as(folder / "0123456789abcdef.txt"))
+    note_size = 240 + 2 * byte_length(shown_as(folder / "0123456789abcdef.txt"))
     return _shortened(text, limit, note, note_size), files
 
 
-def spilled_to(text: str) -> list[str]:
-    """The paths of the saved files, from the notes in a text that `spilled` shortened."""
-    notes = "".join(piece for piece in pieces(text) if isinstance(piece, str))
-    return [path for path in map(unquoted, _PATH.findall(notes)) if path]
+def spill_files(text: str) -> list[str]:
+    """The paths of the saved files, from the notes in a text that `spill_text` shortened."""
+    notes = "".join(piece for piece in split_quoted(text) if isinstance(piece, str))
+    return [path for path in map(unquote_path, _PATH.findall(notes)) if path]
 
 
-def unquoted(path: str) -> str:
+def unquote_path(path: str) -> str:
     """Decode a path in double quotes; "" if it is malformed."""
     try:
         return str(json.loads(path))

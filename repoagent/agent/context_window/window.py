@@ -18,24 +18,24 @@ from pathlib import Path
 from repoagent.agent.context_window import shorten_text
 from repoagent.agent.context_window.checkpoint import (
     CHECKPOINT,
-    Known,
-    borders,
+    CheckpointFacts,
     checkpoint_turn,
+    checkpoint_without_model,
+    compose_body,
+    facts_from_turns,
     is_checkpoint,
-    joined,
-    known_from,
-    mechanical,
     patched_paths,
-    usable,
+    read_checkpoint,
+    unit_starts,
 )
-from repoagent.agent.context_window.shorten_text import Quoted, size, trimmed
+from repoagent.agent.context_window.shorten_text import Quoted, byte_length, shorten
 from repoagent.agent.state import State, succeeded
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
-from repoagent.llm.media import reference
+from repoagent.llm.media import reference_of
 from repoagent.llm.model import Request
-from repoagent.llm.usage import estimate, estimate_tokens
+from repoagent.llm.usage import estimate_tokens, estimate_usage
 
 BYTES = 3  # per token, as in `estimate_tokens`
 _WORDS, _BYTES_A_WORD = 900, 10
@@ -55,13 +55,13 @@ _READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(
 Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
 
 
-def tokens(turns: Iterable[Turn]) -> int:
+def estimate_turns(turns: Iterable[Turn]) -> int:
     """The estimated number of tokens of `turns` in a prompt, with markup, erring on the high side."""
     total = 0
     for turn in turns:
         total += estimate_tokens(turn.text)
         total += 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
-        attached = reference(turn) if ATTACHED in turn.meta else None
+        attached = reference_of(turn) if ATTACHED in turn.meta else None
         total += attached.tokens if attached else 0
         thought = turn.meta.get("thought", "")  # sent back with the text
         total += int(thought) if thought.isdecimal() and len(thought) < 9 else 0
@@ -70,14 +70,14 @@ def tokens(turns: Iterable[Turn]) -> int:
 
 def without_attached(turn: Turn) -> Turn:
     """Replace the image or PDF of a turn with a note."""
-    attachment = reference(turn)
+    attachment = reference_of(turn)
     if attachment is None:
         return turn
     meta = {key: value for key, value in turn.meta.items() if key != ATTACHED}
     return replace(turn, text=f"({attachment.path}: left out. Read it again where it matters.)", meta=meta)
 
 
-def marked(request: Request) -> Request:
+def with_cache_breakpoints(request: Request) -> Request:
     """Return `request` with cache marks at the end of its first message, where the previous request ended, and at its
     own end. The first message stays the same until the next checkpoint."""
     of_user = [number for number, message in enumerate(request.messages) if message.role == "user"]
@@ -89,12 +89,12 @@ def marked(request: Request) -> Request:
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace superseded results with notes, except in the newest unit (see `borders`).
+    """Replace superseded results with notes, except in the newest unit (see `unit_starts`).
 
     These are `read` results whose lines were read again or whose file was edited later, results that are also saved in
     a file, images and PDFs.
     """
-    newest = borders(turns)[-1] if turns else 0
+    newest = unit_starts(turns)[-1] if turns else 0
     slim = list(turns)
     later: list[tuple[str, int, int]] = []  # path, first and last line
     edited: set[str] = set()
@@ -112,9 +112,9 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
             continue
         reads = []
         if turn.meta.get("kind") == "read" and succeeded(turn):
-            quoted = [piece for piece in shorten_text.pieces(turn.text) if isinstance(piece, Quoted)]
+            quoted = [piece for piece in shorten_text.split_quoted(turn.text) if isinstance(piece, Quoted)]
             matches = filter(None, (_READ.match(piece.label) for piece in quoted))
-            reads = [(shorten_text.unquoted(match[1]), int(match[2]), int(match[3])) for match in matches]
+            reads = [(shorten_text.unquote_path(match[1]), int(match[2]), int(match[3])) for match in matches]
         if number < newest and len(turn.text) > _WORTH_A_NOTE:
             names = "; ".join(f"{path}, lines {first}-{last}" for path, first, last in reads)
             note = ""
@@ -125,14 +125,14 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
                 note = f"({names}: omitted, you read it again later.)"
             elif reads and all(path in edited for path, _, _ in reads):
                 note = f"({names}: omitted, the file was edited since. Read it again if it matters.)"
-            elif files := shorten_text.spilled_to(turn.text):
+            elif files := shorten_text.spill_files(turn.text):
                 note = f"(Omitted; it is in {', '.join(files)}.)"
             slim[number] = replace(turn, text=note or turn.text)
         later += reads
     return tuple(slim)
 
 
-def newest(turns: Sequence[Turn]) -> tuple[int, int, int] | None:
+def latest_checkpoint(turns: Sequence[Turn]) -> tuple[int, int, int] | None:
     """The checkpoint in effect: its index, the first turn that it retained, and its budget; None if there is none."""
     made = [n for n, turn in enumerate(turns) if is_checkpoint(turn) and "keeps" in turn.meta]
     if not made:
@@ -141,7 +141,7 @@ def newest(turns: Sequence[Turn]) -> tuple[int, int, int] | None:
     meta = turns[at].meta
     opening = next((number for number, turn in enumerate(turns) if turn.role != "user"), 0)
     start = max(opening, at - _whole_number(meta["keeps"]))  # a prompt begins with the user's message
-    start = next((border for border in borders(turns[:at]) if border >= start), at)
+    start = next((border for border in unit_starts(turns[:at]) if border >= start), at)
     return at, start, _whole_number(meta.get("budget", ""))
 
 
@@ -151,7 +151,7 @@ def _whole_number(text: str) -> int:
 
 def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """The turns to send, in order."""
-    mark = newest(turns)
+    mark = latest_checkpoint(turns)
     if mark is None:
         return tuple(turn for turn in turns if not is_checkpoint(turn))
     at, start, budget = mark
@@ -164,9 +164,9 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     slim = without_superseded(turns[start:at])
     recent = [next(recent_words) if turn.role == "user" else turn for turn in slim if not is_checkpoint(turn)]
     results = [turn for turn in recent if turn.role != "user"]
-    most = int((budget - tokens(words)) * RECENT_MOST) if budget else tokens(recent)
-    if tokens(results) > most:
-        limit = shorten_text.share([tokens([turn]) for turn in results], most)
+    most = int((budget - estimate_turns(words)) * RECENT_MOST) if budget else estimate_turns(recent)
+    if estimate_turns(results) > most:
+        limit = shorten_text.fair_limit([estimate_turns([turn]) for turn in results], most)
         recent = [turn if turn.role == "user" else _within(turn, limit) for turn in recent]
     return (*words[:before], turns[at], *recent, *later)
 
@@ -174,15 +174,15 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
     """The user's turns within their share of `budget`: the newest stays whole if possible, older ones lose their
     middle, and the oldest are dropped if that is not enough."""
-    most = int(budget * WORDS) if budget else tokens(words)
-    if tokens(words) <= most or not words:
+    most = int(budget * WORDS) if budget else estimate_turns(words)
+    if estimate_turns(words) <= most or not words:
         return list(words)
     *older, last = words
     last = _within(last, most * 3 // 4)
-    remaining = most - tokens([last])
-    limit = shorten_text.share([tokens([turn]) for turn in older], remaining)
+    remaining = most - estimate_turns([last])
+    limit = shorten_text.fair_limit([estimate_turns([turn]) for turn in older], remaining)
     shown = [_within(turn, max(limit, 40)) for turn in older]
-    while shown and tokens(shown) > remaining:
+    while shown and estimate_turns(shown) > remaining:
         shown.pop(0)
     return [*[replace(turn, text="[left out]") for turn in older[: len(older) - len(shown)]], *shown, last]
 
@@ -190,15 +190,15 @@ def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
 def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
     """The index of the first turn that a new checkpoint retains: the newest unit, and as many before it as fit in
     `part` of what the user's messages leave of `budget`, but nothing that the last checkpoint replaced."""
-    mark = newest(turns)
+    mark = latest_checkpoint(turns)
     least = mark[1] if mark else 0
     words = _clipped([turn for turn in turns if turn.role == "user"], budget)
-    remaining = int((budget - tokens(words)) * part)
+    remaining = int((budget - estimate_turns(words)) * part)
     slim = list(turns[:least]) + list(without_superseded(turns[least:]))
     start = end = len(turns)
-    for border in reversed([border for border in borders(turns) if border >= least]):
+    for border in reversed([border for border in unit_starts(turns) if border >= least]):
         unit = [turn for turn in slim[border:end] if turn.role != "user" and not is_checkpoint(turn)]
-        remaining -= tokens(unit)
+        remaining -= estimate_turns(unit)
         if remaining < 0 and any(turn.role != "user" for turn in turns[start:]):
             break
         start = end = border
@@ -207,18 +207,18 @@ def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
 
 def _within(turn: Turn, most: int) -> Turn:
     """Shorten `turn` to at most `most` tokens."""
-    if tokens([turn]) > most:
+    if estimate_turns([turn]) > most:
         turn = without_attached(turn)
-    overhead = tokens([turn]) - -(-size(turn.text) // BYTES)
+    overhead = estimate_turns([turn]) - -(-byte_length(turn.text) // BYTES)
     room = max(0, most - overhead) * BYTES
-    return replace(turn, text=trimmed(turn.text, room, _CUT))
+    return replace(turn, text=shorten(turn.text, room, _CUT))
 
 
 @dataclass(frozen=True)
 class Window:
     """Selects the part of a long conversation to send.
 
-    budget: the tokens available for the turns (see `room`).
+    budget: the tokens available for the turns (see `tokens_for_turns`).
     tools: the names of all tools, to parse the replies.
     file: where to save a copy of the checkpoint for the user; None for no copy.
     """
@@ -233,7 +233,7 @@ class Window:
 
     def is_due(self, state: State) -> bool:
         """Whether a checkpoint must be made before the next call."""
-        mark = newest(state.turns)
+        mark = latest_checkpoint(state.turns)
         if mark and all(map(is_checkpoint, state.turns[mark[0] :])):  # a new one would be the same
             return False
         words, rest = self._sizes(state)
@@ -243,7 +243,7 @@ class Window:
         self,
         state: State,
         ask: Ask | None = None,
-        known: Callable[[State], Known] | None = None,
+        known: Callable[[State], CheckpointFacts] | None = None,
         *,
         force: bool = False,
     ) -> State:
@@ -253,23 +253,23 @@ class Window:
         checkpoint, the first lines of the replies serve as the summary. The `known` facts are added in either case.
         Raises Busy or Refused if a file cannot be written.
         """
-        mark = newest(state.turns)
+        mark = latest_checkpoint(state.turns)
         replies = any(turn.role == "assistant" for turn in state.turns[mark[0] if mark else 0 :])
         if not (force and replies) and not self.is_due(state):
             return state
         words, rest = self._sizes(state)
         part = min(RECENT, rest / max(1, self.budget - words) / 3)  # at most a third of the present turns
         start = _first_retained(state.turns, self.budget, part)
-        facts = known(state) if known else known_from(state.turns, self.tools, state.nonce)
+        facts = known(state) if known else facts_from_turns(state.turns, self.tools, state.nonce)
         text, meta = "", dict[str, str]()
         prompt = self._prompt(state, start) if ask and self.budget >= _WORTH_A_CALL else ()
         if ask and prompt:
             with suppress(LimitReached, ModelError):  # the next call of the run reports it
                 reply, answered = ask(prompt)
-                text, meta = usable(reply), dict(answered)  # even an unusable reply has a cost
+                text, meta = read_checkpoint(reply), dict(answered)  # even an unusable reply has a cost
         meta["by"] = "model" if text else "program"
-        text = text or mechanical(state.turns, self.tools, state.nonce)
-        body = joined(text or "Nothing has been done yet.", facts, self._most(state))
+        text = text or checkpoint_without_model(state.turns, self.tools, state.nonce)
+        body = compose_body(text or "Nothing has been done yet.", facts, self._most(state))
         turn = checkpoint_turn(
             body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)}
         )
@@ -283,8 +283,8 @@ class Window:
     def _sizes(self, state: State) -> tuple[int, int]:
         """The tokens of the user's turns that are sent, and of the others."""
         turns = shown_turns(state.turns)
-        words = tokens(turn for turn in turns if turn.role == "user")
-        return words, tokens(turns) - words
+        words = estimate_turns(turn for turn in turns if turn.role == "user")
+        return words, estimate_turns(turns) - words
 
     def _prompt(self, state: State, start: int) -> tuple[Turn, ...]:
         """The turns of a request for a checkpoint; if they do not fit, without those that are retained anyway; () if
@@ -293,24 +293,24 @@ class Window:
         words = max(100, min(_WORDS, self._most(state) * 2 // 3 // _BYTES_A_WORD // 50 * 50))
         text = text.replace("{words}", str(words))
         question = Turn("observation", text, {"kind": CHECKPOINT, "ok": "yes"})  # not saved
-        mark = newest(state.turns)
+        mark = latest_checkpoint(state.turns)
         for end in (len(state.turns), max(start, mark[0] + 1 if mark else 0)):
             turns = (*shown_turns(state.turns[:end]), question)
-            if tokens(turns) <= self.budget and len(turns) > 1:
+            if estimate_turns(turns) <= self.budget and len(turns) > 1:
                 return turns
         return ()
 
     def _most(self, state: State) -> int:
         """The bytes for the body of a checkpoint."""
         words = _clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
-        most = int((self.budget - tokens(words)) * TEXT) - tokens([checkpoint_turn("", {})])
+        most = int((self.budget - estimate_turns(words)) * TEXT) - estimate_turns([checkpoint_turn("", {})])
         return max(0, most - 20) * BYTES
 
 
-def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
+def tokens_for_turns(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
     """The tokens left for turns, after the reply and `fixed`, the request without turns. Raises UsageError if too few
     are left to work with."""
-    available = context_tokens - reply_tokens - estimate(fixed).input
+    available = context_tokens - reply_tokens - estimate_usage(fixed).input
     if available < LEAST:
         raise UsageError(
             f"the prompt leaves about {max(0, available):,} of {context_tokens:,} tokens for the work; name "

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
 from repoagent.dataclass import dataclass
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.storage.secrets import secrets_of
 
 CLOSED = 141  # the exit code after SIGPIPE: 128 plus its number
@@ -110,7 +110,7 @@ class Command:
         started = False
         reading, writing = os.pipe()
         try:
-            with uninterrupted():  # a ^C right after the start must find the process to end
+            with defer_signals():  # a ^C right after the start must find the process to end
                 self.process = subprocess.Popen(
                     list(argv), cwd=job.folder, env=dict(env), stdin=subprocess.DEVNULL, stdout=writing, stderr=writing,
                     start_new_session=True,
@@ -255,7 +255,7 @@ _DROPPED = {
 }  # fmt: skip
 
 
-def environment(base: Mapping[str, str]) -> dict[str, str]:
+def command_environment(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, shell hooks and relative folders in PATH.
 
     Settings are added that keep programs from waiting for input. CI is not set: programs should behave as they do for

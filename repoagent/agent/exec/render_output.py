@@ -12,8 +12,8 @@ from pathlib import Path
 from repoagent import display_text
 from repoagent.agent.approvals.rules import only_reads
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.approvals.shell_words import Reading, Simple
-from repoagent.agent.context_window.shorten_text import cut, size
+from repoagent.agent.approvals.shell_words import ParsedCommand, SimpleCommand
+from repoagent.agent.context_window.shorten_text import byte_length, cut_middle
 from repoagent.storage.secrets import mask
 
 SHOWN_BYTES = 8 * 1024  # of the output of a command, for the model
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def drawn(line: str) -> str:
+def render_line(line: str) -> str:
     """One line, without its newline, as a terminal would show it."""
     line = line.rstrip("\r") if line.endswith("\r") else line
     if not _ACTS.search(line):
@@ -50,10 +50,10 @@ def drawn(line: str) -> str:
         elif not text.startswith("\x1b"):
             shown[at : at + len(text)] = text
             at += len(text)
-    return _ACTS.sub(lambda match: display_text.visible(match[0]), "".join(shown)).rstrip(" ")
+    return _ACTS.sub(lambda match: display_text.visible_form(match[0]), "".join(shown)).rstrip(" ")
 
 
-def show(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
+def show_output(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
     """Return the output in `file` from byte `start` on, with secrets masked, and the size of the file.
 
     The output is shortened to about `budget` bytes. `name` is what the model calls the file.
@@ -66,13 +66,13 @@ def show(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
             return f"(binary output of {end - start} bytes, in {name})\n", end
         if start + len(data) >= end:
             text = _rendered(data)
-            if size(text) <= budget:
+            if byte_length(text) <= budget:
                 return mask(text), end
         else:  # whole lines of both ends
             stream.seek(end - _END)
             last = stream.read(_END)
             text = _rendered(data[: data.rfind(b"\n", 0, _END) + 1 or _END] + last[last.find(b"\n") + 1 :])
-    ends = cut(text, budget, head=0.25)
+    ends = cut_middle(text, budget, head=0.25)
     head, tail = ends.head.removesuffix("\n"), ends.tail
     if ends.within:
         gap = f"… many characters omitted: {name} has all of them …"
@@ -85,7 +85,7 @@ def show(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
 
 def _rendered(data: bytes) -> str:
     text = data.decode("utf-8", "backslashreplace")
-    return "\n".join(map(drawn, text.split("\n")))
+    return "\n".join(map(render_line, text.split("\n")))
 
 
 def _newlines(file: Path, start: int, end: int) -> int:
@@ -106,20 +106,20 @@ _BROKEN = re.compile(r"broken ?pipe|\bEPIPE\b|pipe to stdout was broken", re.IGN
 _GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"}
 
 
-def bash_options(reading: Reading) -> list[str]:
+def bash_options(reading: ParsedCommand) -> list[str]:
     """The bash options for a command: `pipefail`, unless a condition depends on a pipe whose reader may close it early
     (in `make | grep -q error && ...` a match would make `make` fail)."""
     early = any(map(_closes, reading.commands))
     return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
 
 
-def was_cut_off(reading: Reading, code: int | None, output: str) -> bool:
+def was_cut_off(reading: ParsedCommand, code: int | None, output: str) -> bool:
     """Whether `code` only means that the reader of a pipe closed it early."""
     python_ended = code == 120  # it could not flush its output
     return any(map(_closes, reading.commands)) and (python_ended or _BROKEN.search(output) is not None)
 
 
-def _closes(command: Simple) -> bool:
+def _closes(command: SimpleCommand) -> bool:
     """Whether the command may close its input before the end."""
     name, words = command.name, command.texts
     if name in _GREPS:
@@ -131,7 +131,7 @@ def _closes(command: Simple) -> bool:
     return command.fed and closes
 
 
-def unmatched(text: str, exit_code: int | None, output: str) -> str:
+def explain_exit_code(text: str, exit_code: int | None, output: str) -> str:
     """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be a failure,
     because a command in `text` does more than read, or reports an error in `output`."""
     reading = read_command(text)

@@ -14,9 +14,15 @@ from types import MappingProxyType
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, May
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.exec.process import Command, Job, environment
-from repoagent.agent.exec.render_output import SHOWN_BYTES, bash_options, show, unmatched, was_cut_off
-from repoagent.agent.state import Needs, Tool, check_arguments, failing, switched_on
+from repoagent.agent.exec.process import Command, Job, command_environment
+from repoagent.agent.exec.render_output import (
+    SHOWN_BYTES,
+    bash_options,
+    explain_exit_code,
+    show_output,
+    was_cut_off,
+)
+from repoagent.agent.state import Needs, Tool, check_arguments, report_usage_errors, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -85,9 +91,9 @@ class CommandRunner:
             return "nothing" if self.gate.only_reads(request) else "writes"
 
         return (
-            Tool("run", run_text, failing("run", self._run), needs=needs),
-            Tool("wait", wait_text, failing("wait", self._wait), needs="nothing"),
-            Tool("kill", kill_text, failing("kill", self._kill, blocks=False)),
+            Tool("run", run_text, report_usage_errors("run", self._run), needs=needs),
+            Tool("wait", wait_text, report_usage_errors("wait", self._wait), needs="nothing"),
+            Tool("kill", kill_text, report_usage_errors("kill", self._kill, blocks=False)),
         )
 
     def look(self) -> Callable[[], str]:
@@ -176,7 +182,7 @@ class CommandRunner:
 
     def _start(self, job: Job, prefix: str = "") -> Command:
         # the bash of the system, rather than one that PATH may find in the work tree; else sh
-        env = environment(self.env)
+        env = command_environment(self.env)
         shells = [shell for shell in ("/bin/bash", "/usr/bin/bash") if os.access(shell, os.X_OK)]
         shell = shells[0] if shells else shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
         options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
@@ -200,7 +206,7 @@ class CommandRunner:
         started.
         """
         report = file.with_name(f".{file.stem.removeprefix('.')}.why")
-        env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
+        env = {**command_environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
 
         def why() -> str | None:
             reason = self.why_ended(report)
@@ -228,7 +234,7 @@ class CommandRunner:
         """The observation on a command that has ended: its exit code, its output, and the changed files."""
         output = self._new_output(command)
         changed = look_again().strip()
-        meaning = unmatched(command.job.text, command.exit, output)
+        meaning = explain_exit_code(command.job.text, command.exit, output)
         head = f"{command.how()}: {meaning}" if meaning else command.how()
         if command.seconds >= NOTICEABLE:
             head += f", {command.seconds:.0f} s"
@@ -313,7 +319,9 @@ class CommandRunner:
 
     def _new_output(self, command: Command) -> str:
         """The output since the last call, as quoted text; "" for none."""
-        text, command.shown = show(command.file, self.shown_as(command.file), self.budget, command.shown)
+        text, command.shown = show_output(
+            command.file, self.shown_as(command.file), self.budget, command.shown
+        )
         return fence(text, "output") if text else ""
 
     def _data(self, command: Command, name: str) -> dict[str, object]:

@@ -27,10 +27,16 @@ from repoagent.agent.sandbox.launch.syscalls import (
     READ_FILE,
     WRITE,
     WRITE_FILE,
+    is_within,
     landlock_abi,
-    within,
 )
-from repoagent.agent.sandbox.mounts import Plan, plan, protected_names, shielded_names, writable_roots
+from repoagent.agent.sandbox.mounts import (
+    MountPlan,
+    plan_mounts,
+    protected_names,
+    shielded_names,
+    writable_roots,
+)
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 
@@ -81,7 +87,7 @@ class Sandbox:
         """The command line that runs `argv` in the sandbox. Standard streams, exit code (128+n for signal n) and
         signals pass through; killing it ends all that it started. `report`: see `why_ended`."""
         prepare_scratch(policy)
-        planned = plan(policy) if self.mounting else None
+        planned = plan_mounts(policy) if self.mounting else None
         # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
         # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
         families = _INTERNET if self.mounting or policy.network else ()
@@ -106,9 +112,9 @@ class Sandbox:
     def narrows(self, policy: Policy) -> tuple[str, ...]:
         """A sentence for each part of the work tree where commands cannot write although `policy` allows it."""
         if self.mounting:
-            return (_NARROW,) if plan(policy).narrow else ()
+            return (_NARROW,) if plan_mounts(policy).narrow else ()
         top = os.path.realpath(policy.top)
-        closed = not policy.read_only and any(within(path, top) for path in protected_names(policy))
+        closed = not policy.read_only and any(is_within(path, top) for path in protected_names(policy))
         return (_CLOSED,) if closed else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
@@ -125,7 +131,7 @@ class Sandbox:
         return (*limits, _NO_MOVES) if abi < 2 and not self.program else tuple(limits)
 
 
-def _options(planned: Plan, policy: Policy) -> list[str]:
+def _options(planned: MountPlan, policy: Policy) -> list[str]:
     """The options of bubblewrap for a plan; "" stands for the descriptor of an empty file."""
     options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     options += [] if policy.network else ["--unshare-net"]
@@ -185,7 +191,7 @@ def prepare_scratch(policy: Policy) -> Path:
     return scratch
 
 
-def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+def unconfined_command(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
     """The command line that runs `argv` without a sandbox, but with the limits on memory and processes; nothing that it
     starts outlives it. `report`: see `why_ended`. On systems other than Linux it is `argv` itself."""
     if sys.platform != "linux":
@@ -193,7 +199,7 @@ def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) 
     return _launched(argv, depth=0, **_limits(policy, report))
 
 
-def supervised(argv: Sequence[str]) -> list[str]:
+def supervised_command(argv: Sequence[str]) -> list[str]:
     """The command line that runs `argv` without a sandbox or limits. The command and all that it started end when it is
     terminated, or when this program dies; if it ends by itself, processes outside its group keep running. On systems
     other than Linux, the command line is `argv` itself."""
@@ -230,9 +236,9 @@ def why_ended(report: Path) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def find() -> Sandbox | None:
+def find_sandbox() -> Sandbox | None:
     """The best sandbox that works on this machine, or None; cached."""
-    return next((sandbox for sandbox in candidates() if works(sandbox)), None)
+    return next((sandbox for sandbox in candidates() if sandbox_works(sandbox)), None)
 
 
 def candidates() -> Iterator[Sandbox]:
@@ -250,7 +256,7 @@ def candidates() -> Iterator[Sandbox]:
         yield Sandbox(mounting=False)
 
 
-def works(sandbox: Sandbox) -> bool:
+def sandbox_works(sandbox: Sandbox) -> bool:
     """Whether a command runs in the sandbox and can write only to allowed folders."""
     try:
         with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
@@ -274,7 +280,7 @@ def works(sandbox: Sandbox) -> bool:
         return False
 
 
-def why_none() -> str:
+def why_no_sandbox() -> str:
     """Why this machine has no sandbox for commands, in one sentence."""
     systems = {
         "linux": "neither Landlock nor the program `bwrap` (package `bubblewrap`) works on this machine.",

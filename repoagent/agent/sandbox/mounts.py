@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch.syscalls import paths_without, within
+from repoagent.agent.sandbox.launch.syscalls import is_within, paths_without
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 
@@ -25,7 +25,7 @@ _SOCKETS = Path("/proc/net/unix")
 
 
 @dataclass(frozen=True)
-class Plan:
+class MountPlan:
     """The mounts for a command.
 
     steps: the mounts, in order.
@@ -42,7 +42,7 @@ def writable_roots(policy: Policy) -> list[str]:
     """The resolved writable folders that exist, except those inside a folder of `keep`."""
     protected = protected_names(policy)
     also = [
-        path for path in map(_real, policy.also_write) if not any(within(path, keep) for keep in protected)
+        path for path in map(_real, policy.also_write) if not any(is_within(path, keep) for keep in protected)
     ]
     roots = also if policy.read_only else [_real(policy.top), *also]
     return [root for root in dict.fromkeys(roots) if os.path.exists(root)]  # noqa: PTH110
@@ -59,10 +59,10 @@ def shielded_names(policy: Policy) -> list[str]:
     """The resolved paths of `shield` that are not below `also_write`."""
     allowed = [_real(path) for path in policy.also_write]
     names = dict.fromkeys(map(_real, policy.shield))
-    return [name for name in names if not any(within(name, folder) for folder in allowed)]
+    return [name for name in names if not any(is_within(name, folder) for folder in allowed)]
 
 
-def plan(policy: Policy) -> Plan:
+def plan_mounts(policy: Policy) -> MountPlan:
     """The mounts that implement `policy`. The scratch folder must exist."""
     scratch = _real(policy.scratch)
     roots = writable_roots(policy)
@@ -74,10 +74,10 @@ def plan(policy: Policy) -> Plan:
 
     def pin_above(path: str, roots: Iterable[str], kind: str = "pin") -> None:
         """Prevent renaming of the folders above `path`, up to the deepest of `roots`."""
-        top = max((root for root in roots if within(path, root)), key=len, default=path)
+        top = max((root for root in roots if is_within(path, root)), key=len, default=path)
         folder = _parent(path)
-        while within(folder, top) and folder != top:
-            keeps = kind == "write" and any(within(folder, keep) for keep in protected)
+        while is_within(folder, top) and folder != top:
+            keeps = kind == "write" and any(is_within(folder, keep) for keep in protected)
             steps.setdefault(folder, ("keep" if keeps else "pin", folder, folder))
             folder = _parent(folder)
 
@@ -90,7 +90,8 @@ def plan(policy: Policy) -> Plan:
     needed += [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     needed += [*policy.also_read, policy.top]
     for real in [_real(path) for path in needed]:
-        if any(within(real, covered) and real != covered for covered in list(steps)) and os.path.exists(real):  # noqa: PTH110
+        is_covered = any(is_within(real, covered) and real != covered for covered in steps)
+        if is_covered and os.path.exists(real):  # noqa: PTH110
             add("keep", real)
     links = [path for path in protected if os.path.islink(path)]  # noqa: PTH114
     narrow = [root for root in roots if any(_parent(link) == root for link in links)]
@@ -109,7 +110,7 @@ def plan(policy: Policy) -> Plan:
         if not os.path.lexists(path) or (readable and not os.listdir(path)):  # noqa: PTH208
             while not os.path.lexists(_parent(path)):
                 path = _parent(path)
-            if not any(within(path, root) for root in roots):
+            if not any(is_within(path, root) for root in roots):
                 continue
             missing.append(path)
         if not os.path.islink(path):  # noqa: PTH114
@@ -118,12 +119,12 @@ def plan(policy: Policy) -> Plan:
     for path in [*map(_real, policy.hide), *_open_sockets(roots)]:
         if not os.path.lexists(path):
             continue
-        covered = max((target for target in steps if within(path, target)), key=len, default="/")
+        covered = max((target for target in steps if is_within(path, target)), key=len, default="/")
         hidden_already = steps.get(covered, ("",))[0] == "folder" or (covered in _SHARED and covered != path)
         if not hidden_already:
             add("folder" if stat.S_ISDIR(os.lstat(path).st_mode) else "file", path, "")
     ordered = sorted(steps.values(), key=lambda step: step[2].count("/") if step[2] != "/" else 0)
-    return Plan(tuple(ordered), tuple(dict.fromkeys(missing)), bool(narrow))
+    return MountPlan(tuple(ordered), tuple(dict.fromkeys(missing)), bool(narrow))
 
 
 def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
@@ -134,7 +135,7 @@ def _open_sockets(roots: Iterable[str]) -> Iterator[str]:
             fields = line.split(maxsplit=7)
             if len(fields) == 8 and fields[7].startswith(b"/"):
                 path = _real(os.fsdecode(fields[7]))
-                if not any(within(path, root) for root in roots):
+                if not any(is_within(path, root) for root in roots):
                     yield path
 
 

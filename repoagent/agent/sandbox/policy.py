@@ -123,7 +123,7 @@ _OFFLINE = {
 }  # fmt: skip
 
 
-def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
+def scrub_environment(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
     """Return `environment` without secrets, and without variables such as GIT_* and LD_PRELOAD.
 
     Secrets are recognized by name or form, even inside other variables. HOME stays, so that tools find their settings

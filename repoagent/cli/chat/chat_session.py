@@ -13,19 +13,18 @@ from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.agent.state import is_extra, open_state
 from repoagent.cli.commands import run_options, run_output
 from repoagent.cli.commands.run_ui import RunTerminal
-from repoagent.cli.ui.progress import Words, Working
+from repoagent.cli.ui.progress import ProgressDisplay, ProseFilter
 from repoagent.cli.ui.table import cut_end
 from repoagent.dataclass import dataclass
-from repoagent.display_text import clean, display_width, one_line, plural
+from repoagent.display_text import display_width, one_line, plural, sanitize
 from repoagent.errors import Exit, Refused, RepoagentError
-from repoagent.git.worktree import current_branch
-from repoagent.git.worktree import layout as layout_of
+from repoagent.git.worktree import current_branch, layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
 from repoagent.tasks.restore import uncommitted_files
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory, new_name
-from repoagent.tasks.session import run
+from repoagent.tasks.session import run_task
 from repoagent.tasks.worktree import close_linked, resumed_worktree
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ _BETWEEN = " · "
 _NAME = 32  # columns of a model's name, or of a branch
 
 
-class Speaking(Working):
-    """A `Working` display that does not dim the model's words."""
+class ChatProgress(ProgressDisplay):
+    """A `ProgressDisplay` display that does not dim the model's words."""
 
     styles = ()
 
@@ -114,7 +113,7 @@ class Chat:
     def turn(self, words: str) -> None:
         """Send `words` to the model, and print the outcome. "" resumes a stopped turn. Raises what `perform` raises."""
         terminal = self.terminal
-        with Speaking(terminal, "reading the repository") as working:
+        with ChatProgress(terminal, "reading the repository") as working:
             ui = RunTerminal.of(terminal, working, self.mode)
             outcome = self.perform(words, ui, self.meter())
         if self.options.as_json:
@@ -128,13 +127,13 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises what `tasks.session.run` raises; everything up to then is saved.
+        """Run one turn. Raises what `tasks.session.run_task` raises; everything up to then is saved.
 
         Raises Refused if the conversation was deleted; the next message then starts a new one.
         """
-        from repoagent.cli.app import settle
+        from repoagent.cli.app import settle_interrupted_edits
 
-        settle(self.worktree, self.terminal)
+        settle_interrupted_edits(self.worktree, self.terminal)
         if self.lives and not self.run_dir.folder.is_dir() and not self.run_dir.conversation.exists():
             before, self.name, self.lives = self.name, new_name("chat"), False
             self.aside.clear()
@@ -144,7 +143,7 @@ class Chat:
             )
         request = self.request("\n\n".join([*self.aside, words]) if words else "")
         try:
-            return run(self.worktree, request, self.settings, ui, replace(self.model_setup, meter=meter))
+            return run_task(self.worktree, request, self.settings, ui, replace(self.model_setup, meter=meter))
         finally:
             if words and meter.attempts:  # they are in the conversation now
                 self.aside.clear()
@@ -176,7 +175,7 @@ class Chat:
 
     def show_uncommitted(self, paths: tuple[str, ...] | None = None) -> None:
         if paths := self.uncommitted() if paths is None else paths:
-            names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
+            names = ", ".join(map(sanitize, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
             more = "; /diff shows the changes, /undo reverts them" if self.has_user else ""
             self.terminal.note(f"written, not committed: {names}{more}")
 
@@ -214,7 +213,7 @@ def open_model(
         )  # fmt: skip
 
 
-def leave(chat: Chat, worktree: WorkTree) -> None:
+def leave_worktree(chat: Chat, worktree: WorkTree) -> None:
     """Remove the linked work tree of a resumed chat if everything in it is committed. `worktree` is the work tree in
     which the command was started."""
     if chat.worktree.top != worktree.top and chat.worktree.top.is_dir():
@@ -223,7 +222,7 @@ def leave(chat: Chat, worktree: WorkTree) -> None:
             chat.terminal.note(note)
 
 
-def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
+def print_recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
     """Print the last turn of a resumed chat: the beginning of the message, and the end of the answer."""
     messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_extra(turn)]
     if not messages:
@@ -241,11 +240,11 @@ def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
 
 def words_of(reply: str) -> str:
     """The prose of a reply, without actions and patches."""
-    words = Words(ends=True)
+    words = ProseFilter(ends=True)
     return (words.feed(reply) + words.rest()).strip() or "(only actions, no text)"
 
 
-def bar(chat: Chat, width: int) -> str:
+def status_bar(chat: Chat, width: int) -> str:
     """The status line: model, mode, branch, cost and uncommitted files. If it is too long for `width`, the last parts
     are left out."""
     meter = chat.model_setup.meter
@@ -270,7 +269,7 @@ def serve_json(chat: Chat) -> Exit:
     event. Returns the exit code of the last turn."""
     events = run_output.EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
-    run_output.emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
+    run_output.emit_event("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
     code = Exit.DONE
     while not events.stopped and (line := sys.stdin.readline(run_output.LONGEST)):
         try:

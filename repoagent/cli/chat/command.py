@@ -13,7 +13,7 @@ import click
 
 from repoagent.cli import Ended
 from repoagent.cli.commands import run_options
-from repoagent.cli.options import Command
+from repoagent.cli.options import GroupedCommand
 from repoagent.cli.session import Session, json_option, open_repository, pass_session
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
@@ -45,7 +45,7 @@ OPTION_GROUPS = {  # by their parameters
 }  # fmt: skip
 
 
-@click.command(cls=Command, epilog=EPILOG, option_groups=OPTION_GROUPS)
+@click.command(cls=GroupedCommand, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @run_options.approval_options("chat")
 @run_options.finish_options("chat")
 @run_options.limit_options(" for each message")
@@ -58,10 +58,10 @@ def command(session: Session, /, **values: Any) -> Exit:
     The model reads code, changes files, runs commands and commits. The whole chat is recorded in .repoagent/; resume it
     with --continue or --resume.
     """
-    from repoagent.llm.open_model import preload
+    from repoagent.llm.open_model import preload_model
 
     options = SimpleNamespace(**values)
-    preload(options.model or os.environ.get("REPOAGENT_MODEL"))
+    preload_model(options.model or os.environ.get("REPOAGENT_MODEL"))
     repo = open_repository(session, run_options.flags_of(options))
     if options.json_stream:  # a program answers questions, even on a terminal
         repo = repo._replace(terminal=repo.terminal._replace(input_tty=False))
@@ -72,7 +72,7 @@ def command(session: Session, /, **values: Any) -> Exit:
         raise UsageError("--commit-per-edit and --no-commit cannot be combined")
     if options.reply is not None and str(options.reply) == "-":
         raise UsageError("--reply cannot be -, because standard input provides your messages: name a file")
-    from repoagent.cli.chat.chat_session import leave, open_chat, serve_json
+    from repoagent.cli.chat.chat_session import leave_worktree, open_chat, serve_json
 
     repo.settle()
     code = Exit.DONE
@@ -82,7 +82,7 @@ def command(session: Session, /, **values: Any) -> Exit:
             code = serve_json(chat)
         else:
             _loop(chat)
-        leave(chat, repo.worktree)
+        leave_worktree(chat, repo.worktree)
     except RepoagentError as error:
         code = error.exit_code
         if options.json_stream:
@@ -100,20 +100,20 @@ def command(session: Session, /, **values: Any) -> Exit:
 def _loop(chat: Chat) -> None:
     """Handle inputs. At a terminal, an error is printed and the chat continues; from a pipe, it is raised."""
     from repoagent.cli.chat import input as chat_input
-    from repoagent.cli.chat.chat_session import bar, recap
+    from repoagent.cli.chat.chat_session import print_recap, status_bar
 
-    reader: chat_input.Reader = chat_input.Lines(chat.terminal)
+    reader: chat_input.InputReader = chat_input.LineReader(chat.terminal)
     if chat.has_user and chat.terminal.moves:
-        from repoagent.cli.chat.slash_commands import arguments, commands
+        from repoagent.cli.chat.slash_commands import command_descriptions, complete_arguments
 
-        paths = chat_input.Paths(chat.worktree)
-        offered = chat_input.Offered(commands, arguments, paths)
+        paths = chat_input.PathCompletions(chat.worktree)
+        offered = chat_input.ChatCompleter(command_descriptions, complete_arguments, paths)
         file = chat_input.history_file(chat.worktree)
-        reader = chat_input.Editor(chat.terminal, file, offered, lambda width: bar(chat, width))
+        reader = chat_input.Editor(chat.terminal, file, offered, lambda width: status_bar(chat, width))
     if chat.has_user:
         if turns := chat.turns:
             chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
-            recap(turns, chat.terminal)
+            print_recap(turns, chat.terminal)
             chat.show_uncommitted()
             if chat.unfinished():
                 chat.terminal.note("the last turn was stopped; /continue resumes it")
@@ -147,23 +147,23 @@ def handle(chat: Chat, text: str) -> bool:
 
     words = text.strip()
     if words.startswith("!"):
-        slash_commands.run(chat, words)
+        slash_commands.run_shell_command(chat, words)
         return False
-    slash = slash_commands.read(text)
+    slash = slash_commands.parse_slash_command(text)
     if slash is None:
         if words:
             chat.turn(words)
         return False
-    then = slash_commands.perform(chat, *slash)
+    then = slash_commands.run_slash_command(chat, *slash)
     if isinstance(then, str):
         chat.turn(then)
     return then is slash_commands.END
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
-    from repoagent.tasks.runs.control import Stopped
+    from repoagent.tasks.runs.control import RunStopped
 
-    chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
+    chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | RunStopped) else ("red",)))
     if not isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
         with suppress(RepoagentError):  # the note above reports it
             chat.show_uncommitted()

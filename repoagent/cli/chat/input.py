@@ -50,7 +50,7 @@ _ARGUMENT = re.compile(r"/([a-z]+)\s+(.*)\Z", re.DOTALL)
 _WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
 
 
-class Reader(Protocol):
+class InputReader(Protocol):
     def read(self) -> str | None:
         """The next input, one line or several; None at the end. Raises KeyboardInterrupt for ^C."""
         ...
@@ -65,7 +65,7 @@ def history_file(worktree: WorkTree) -> Path:
     return state_folder().parent / "chat" / f"{key}.history"
 
 
-class FileHistory(history.FileHistory):
+class MaskedHistory(history.FileHistory):
     """The history file, with keys and tokens masked. An unreadable file counts as empty; an error in writing it is only
     a warning."""
 
@@ -91,13 +91,13 @@ class FileHistory(history.FileHistory):
 # Lines
 
 
-def goes_on(text: str) -> bool:
+def is_continued(text: str) -> bool:
     """Whether a line ends in an unescaped backslash, so that the next line continues it."""
     return _GOES_ON.search(text) is not None
 
 
 @dataclass
-class Lines:
+class LineReader:
     """Reads lines from a pipe, or from a terminal that cannot move its cursor. The terminal shows a prompt."""
 
     terminal: Terminal
@@ -115,7 +115,7 @@ class Lines:
                 text = data.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise UsageError("standard input is not UTF-8: convert it to UTF-8") from error
-            if not goes_on(text):
+            if not is_continued(text):
                 return "\n".join([*lines, text])
             lines.append(text[:-1])
 
@@ -123,7 +123,7 @@ class Lines:
 # Completion
 
 
-class Paths:
+class PathCompletions:
     """The files of a work tree, listed by git; the list is refreshed after a few seconds."""
 
     def __init__(self, worktree: WorkTree) -> None:
@@ -153,11 +153,14 @@ class Paths:
 Candidates = Iterable[tuple[str, str]]
 
 
-class Offered(Completer):
+class ChatCompleter(Completer):
     """Completes slash commands, their arguments, and file names in words that contain a slash or start with an @."""
 
     def __init__(
-        self, commands: Callable[[], Candidates], arguments: Callable[[str, str], Candidates], paths: Paths
+        self,
+        commands: Callable[[], Candidates],
+        arguments: Callable[[str, str], Candidates],
+        paths: PathCompletions,
     ) -> None:
         self._commands, self._arguments, self._paths = commands, arguments, paths
 
@@ -199,7 +202,7 @@ def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
     @keys.add(Keys.ControlM, filter=typing, eager=True)
     def _send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if goes_on(buffer.document.text_before_cursor) and buffer.document.is_cursor_at_the_end:
+        if is_continued(buffer.document.text_before_cursor) and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor(1)
             buffer.newline(copy_margin=False)
         else:
@@ -222,7 +225,9 @@ def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
 class Editor:
     """The line editor. `bar` returns the status line for a number of columns."""
 
-    def __init__(self, terminal: Terminal, file: Path, offered: Offered, bar: Callable[[int], str]) -> None:
+    def __init__(
+        self, terminal: Terminal, file: Path, offered: ChatCompleter, bar: Callable[[int], str]
+    ) -> None:
         self._terminal = terminal
         self._bar = bar
         self._shown = ""
@@ -231,7 +236,7 @@ class Editor:
             PROMPT,
             multiline=True,
             prompt_continuation=lambda width, line, soft: "" if soft else " " * width,
-            history=FileHistory(file, terminal.warn),
+            history=MaskedHistory(file, terminal.warn),
             completer=offered,
             complete_in_thread=True,
             complete_while_typing=True,

@@ -18,12 +18,12 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from repoagent.cli import completion
-from repoagent.cli.chat.chat_session import Speaking, open_model
+from repoagent.cli.chat.chat_session import ChatProgress, open_model
 from repoagent.cli.commands.run_options import flags_of
 from repoagent.cli.commands.run_output import commit_summary
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal import waiting
-from repoagent.display_text import clean, plural
+from repoagent.cli.ui.terminal import waiting_for_user
+from repoagent.display_text import plural, sanitize
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.process import git
 from repoagent.llm.model import display_name, fence
@@ -69,13 +69,13 @@ class Slash(NamedTuple):
     prints: bool = False
 
 
-def read(text: str) -> tuple[str, str] | None:
+def parse_slash_command(text: str) -> tuple[str, str] | None:
     """Split `text` into a slash command and the words after it; None if it is not a command (a path, for example)."""
     match = _COMMAND.fullmatch(text.rstrip())
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
-def perform(chat: Chat, name: str, words: str) -> object:
+def run_slash_command(chat: Chat, name: str, words: str) -> object:
     """Run a slash command. Raises UsageError for an unknown command or unexpected arguments, and what the command
     itself raises."""
     name = {"exit": "quit", "q": "quit"}.get(name, name)
@@ -91,12 +91,12 @@ def perform(chat: Chat, name: str, words: str) -> object:
     return command.perform(chat, words)
 
 
-def commands() -> Candidates:
+def command_descriptions() -> Candidates:
     """The slash commands and their descriptions, for completion."""
     return ((f"/{name}", command.line) for name, command in TABLE.items())
 
 
-def arguments(name: str, typed: str) -> Candidates:
+def complete_arguments(name: str, typed: str) -> Candidates:
     """The arguments of a slash command, for completion."""
     if name == "model":
         return completion.models(typed)
@@ -198,9 +198,9 @@ def switch_model(chat: Chat, words: str) -> None:
         window = f", context of {context_tokens:,} tokens" if context_tokens else ""
         chat.terminal.result(f"{display_name(chat.model_setup.model.spec)}{window}\n")
         return
-    from repoagent.config.layers import load
+    from repoagent.config.layers import load_settings
 
-    settings = load(chat.layout, flags={**flags_of(chat.options), "model": words})
+    settings = load_settings(chat.layout, flags={**flags_of(chat.options), "model": words})
     fresh = open_model(chat.options, settings, chat.terminal, chat.model_setup.meter.limits)
     chat.model_setup = replace(fresh, meter=chat.model_setup.meter)
     chat.settings = settings
@@ -231,13 +231,15 @@ def clear(chat: Chat, words: str) -> None:
 
 def compact_turns(chat: Chat, words: str) -> None:
     from repoagent.cli.commands.run_ui import RunTerminal
-    from repoagent.tasks.session import compact
+    from repoagent.tasks.session import compact_conversation
 
     if not chat.turns:
         raise NothingDone("nothing to summarize: the conversation is empty")
-    with Speaking(chat.terminal, "summarizing") as working:
+    with ChatProgress(chat.terminal, "summarizing") as working:
         ui = RunTerminal.of(chat.terminal, working, chat.mode)
-        before, after = compact(chat.worktree, chat.request(), chat.settings, ui, chat.model_setup)
+        before, after = compact_conversation(
+            chat.worktree, chat.request(), chat.settings, ui, chat.model_setup
+        )
     chat.terminal.note(
         f"compacted: later requests send {after:,} tokens instead of {before:,}; the conversation file keeps every turn"
     )
@@ -268,7 +270,7 @@ TABLE = {
 # Shell commands
 
 
-def run(chat: Chat, line: str) -> None:
+def run_shell_command(chat: Chat, line: str) -> None:
     """Run the command after `!` in the user's shell, without a sandbox or time limit. ^C stops only this command.
 
     Raises UsageError for an empty command, and without a terminal.
@@ -282,7 +284,7 @@ def run(chat: Chat, line: str) -> None:
     screen = sys.stderr if not chat.terminal.output_tty else None
     before = signal.signal(signal.SIGINT, lambda *_: None)  # the command would inherit SIG_IGN
     try:
-        with waiting():
+        with waiting_for_user():
             if line.startswith("!!"):
                 code, output = _captured([shell, "-c", command])
             else:
@@ -312,7 +314,7 @@ def _captured(command: list[str]) -> tuple[int, str]:
             piece = os.read(output, 65536) if ready else b""
             if ready and not piece:
                 break
-            sys.stderr.write(clean(decoder.decode(piece)))
+            sys.stderr.write(sanitize(decoder.decode(piece)))
             sys.stderr.flush()
             missing = half - len(head)
             head, tail = head + piece[:missing], tail + piece[missing:]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.options import number_option
-from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, find_layout, json_option, pass_session, select_fields, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.dataclass import dataclass
-from repoagent.display_text import clean, list_some, one_line, plural
+from repoagent.display_text import list_some, one_line, plural, sanitize
 from repoagent.errors import Exit, NothingDone, UsageError
 from repoagent.reports import activity as reports
 
@@ -187,14 +187,14 @@ class _Sum:
 def _show_cost(session: Session, options: SimpleNamespace) -> None:
     """Print calls, tokens and cost by day or by the value of --by."""
     from repoagent.git.worktree import open_worktree
-    from repoagent.llm.usage import dollars, read, state_folder
+    from repoagent.llm.usage import dollars, read_spend_log, state_folder
 
     by, day = options.by or "day", _first_day(options.since)
     settings, terminal = session.open(find_layout())
     only = reports.work_trees(open_worktree(Path.cwd()))[0] if options.here else None
     folder, whole = state_folder(), _Sum()
     sums: dict[str, _Sum] = {}
-    for entry in read(folder, day):
+    for entry in read_spend_log(folder, day):
         if only is not None and entry.repository not in only:
             continue
         name = {
@@ -211,7 +211,11 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     if options.as_json:
         names_of_sum = {"input": "sent", "output": "written", "calls_without_price": "unpriced"}
         rows = [
-            {by: name, **select(each, "calls", "estimated", **names_of_sum), "cost": round(each.cost, 6)}
+            {
+                by: name,
+                **select_fields(each, "calls", "estimated", **names_of_sum),
+                "cost": round(each.cost, 6),
+            }
             for name, each in sums.items()
         ]
         write_json(terminal, {"folder": folder, "max_cost_per_day": limit, "rows": rows})
@@ -223,7 +227,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         about = "~" if each.estimated else ""
         price = f"${each.cost:.4f}{'+' if each.unpriced else ''}" if each.unpriced < each.calls else "?"
         numbers = f"{each.calls:,}", f"{about}{each.sent:,}", f"{about}{each.written:,}", price
-        cells.append((clean(name.replace(f"{Path.home()}/", "~/", 1)), *numbers))
+        cells.append((sanitize(name.replace(f"{Path.home()}/", "~/", 1)), *numbers))
     heads = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     page = Page.of(terminal)
     page.write(page.table((Column(by, cut="middle", least=12), *heads), cells), terminal)

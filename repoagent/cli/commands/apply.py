@@ -61,12 +61,12 @@ def command(session: Session, /, **values: Any) -> Exit:
     A patch is any text that contains changes: a diff, a complete chat reply, the output of a program, or a
     `git format-patch` email.
     """
-    from repoagent.cli.app import settle
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.app import settle_interrupted_edits
+    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply import apply, parse_bindings, read_patch_input
     from repoagent.edit.request import Target
-    from repoagent.git.worktree import layout, open_worktree, relative
+    from repoagent.git.worktree import layout_of, open_worktree, relative_path
 
     options = SimpleNamespace(**values)
     shared.refuse_conflicts(options, shared.COMMIT_CONFLICTS, CONFLICTS)
@@ -80,25 +80,25 @@ def command(session: Session, /, **values: Any) -> Exit:
         "check.unconfined": options.check_unconfined,
         **shared.parse_check(options),
     }
-    settings, terminal = session.open(layout(worktree), flags)
-    settle(worktree, terminal)
+    settings, terminal = session.open(layout_of(worktree), flags)
+    settle_interrupted_edits(worktree, terminal)
     shared.require_answers(terminal, options)
     targets: tuple[Target, ...] = ()
     if options.path is not None:  # relative to the current folder or, if there is no such file, to the top
-        near = relative(worktree, options.path, cwd)
+        near = relative_path(worktree, options.path, cwd)
         at_top = not os.path.lexists(worktree.top / near) and os.path.lexists(worktree.top / options.path)
-        targets = (Target(relative(worktree, options.path, worktree.top) if at_top else near),)
+        targets = (Target(relative_path(worktree, options.path, worktree.top) if at_top else near),)
     request = shared.edit_request(options, settings, _message(options), targets=targets, create=True)
-    working = Working(terminal, "")
+    working = ProgressDisplay(terminal, "")
     commits = not options.no_commit
     ui = TerminalInterface(
         terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=commits, model=False
     )
     try:
-        top = relative(worktree, "", cwd)
+        top = relative_path(worktree, "", cwd)
         prefix = "" if top == "." else f"{top}/"
         blobs = parse_bindings(options.sources).items()
-        bindings = {relative(worktree, path, cwd): blob for path, blob in blobs}
+        bindings = {relative_path(worktree, path, cwd): blob for path, blob in blobs}
         outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
     finally:
         working.quiet()
@@ -152,7 +152,7 @@ def _ask_on_the_terminal() -> None:
 def _show(outcome: ApplyOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
     """Print the outcome, and the applied tolerances unless a question has shown them."""
     from repoagent.cli.ui.outcome import show_commit, show_json
-    from repoagent.edit.ui import summary, tolerated
+    from repoagent.edit.ui import placements_text, tolerated
 
     if as_json:
         show_json(outcome, terminal)
@@ -160,5 +160,5 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, shown_remarks: set[str], *,
     result = outcome.result
     loose = tolerated(result.proposal.placements)
     if loose and not (terminal.error_tty and result.written):
-        terminal.note(f"inexact match: {summary(loose)}")
+        terminal.note(f"inexact match: {placements_text(loose)}")
     show_commit(result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)

@@ -19,7 +19,7 @@ import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.commands import model_calls
-from repoagent.cli.options import words_in
+from repoagent.cli.options import read_words
 from repoagent.cli.session import Session, find_worktree, json_option, pass_session, write_json
 from repoagent.errors import RepoagentError, UsageError
 
@@ -64,14 +64,14 @@ def command(session: Session, /, **values: Any) -> None:
     FILE may be text, an image (PNG, JPEG, GIF, WebP) or a PDF. Standard input is sent as another file, or as the prompt
     if PROMPT is `-` or there are no arguments. ask changes nothing and needs no repository.
     """
-    from repoagent.git.worktree import layout
-    from repoagent.llm.open_model import preload
+    from repoagent.git.worktree import layout_of
+    from repoagent.llm.open_model import preload_model
 
     options = SimpleNamespace(**values)
     output = None if str(options.output) == "-" else options.output
-    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import
+    preload_model(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
-    dirs = None if worktree is None else layout(worktree)
+    dirs = None if worktree is None else layout_of(worktree)
     settings, terminal = session.open(dirs, {key: getattr(options, key) for key in SETTINGS})
     if output is not None:  # refuse it before the reply is paid for
         if output.is_dir():
@@ -89,9 +89,9 @@ def command(session: Session, /, **values: Any) -> None:
 
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
-        from repoagent.llm.complete import masked
+        from repoagent.llm.complete import mask_request
 
-        request = masked(build_request(words, files, system, max_output_tokens=0))
+        request = mask_request(build_request(words, files, system, max_output_tokens=0))
         show_request(request, settings, terminal, as_json=options.as_json)
         return
     ready = model_calls.ready_for(settings, terminal, record=options.record, reply=options.reply)
@@ -105,10 +105,10 @@ def command(session: Session, /, **values: Any) -> None:
     sent = ""
     if dirs is not None:
         from repoagent.edit.model_setup import forget_sent, keep_sent
-        from repoagent.storage.layout import ensure
+        from repoagent.storage.layout import ensure_root
 
         try:
-            ensure(dirs)
+            ensure_root(dirs)
             sent = keep_sent(dirs, request)
             forget_sent(dirs, settings.whole("sent.keep_days"))
         except (RepoagentError, OSError) as error:  # the reply is already paid for
@@ -143,7 +143,7 @@ def command(session: Session, /, **values: Any) -> None:
 def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: bool) -> Reply:
     """The reply, which a terminal shows as it arrives if `live`. Raises what `complete` raises, and UsageError if the
     prompt does not fit the model, or if the model does not accept an image or PDF."""
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.edit.prompt.blocks import check_fits
     from repoagent.llm.complete import complete
     from repoagent.llm.open_model import check_attachments
@@ -152,7 +152,7 @@ def _complete(request: Request, ready: ModelSetup, terminal: Terminal, *, live: 
         terminal.warn(doubt)
     check_fits(request, ready.context_tokens)
     streamed = False
-    with Working(terminal, "asking the model", aside=False) as working:
+    with ProgressDisplay(terminal, "asking the model", aside=False) as working:
 
         def show(piece: str) -> None:
             nonlocal streamed
@@ -219,7 +219,7 @@ def _question(
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
     if source is not None:
-        prompt = words_in(source, "prompt")
+        prompt = read_words(source, "prompt")
     if not prompt.strip():
         raise UsageError(f"the prompt is empty: use {USE}")
     files = read_files([Path(name) for name in names if name != "-"], worktree, Path.cwd())
@@ -231,7 +231,7 @@ def _question(
             terminal.warn("standard input is empty")
     system = options.system or ""
     if system.startswith("@"):
-        system = system[1:] if system.startswith("@@") else words_in(Path(system[1:]), "prompt")
+        system = system[1:] if system.startswith("@@") else read_words(Path(system[1:]), "prompt")
     return prompt.strip("\n"), files, system
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.options import Command
+from repoagent.cli.options import GroupedCommand
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import clean
+from repoagent.display_text import sanitize
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def init(session: Session, as_json: bool) -> None:
     Creates config.toml and context.md if they are missing, and lets git track both files, skills/ and .gitignore; git
     ignores the rest. Running init again changes nothing. Linked work trees share the main work tree's .repoagent/.
     """
-    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.git.worktree import layout_of, open_worktree
 
     worktree = open_worktree(Path.cwd())
-    where, in_work_tree = layout(worktree), worktree.main_top is not None
+    where, in_work_tree = layout_of(worktree), worktree.main_top is not None
     done = _set_up(where, in_work_tree=in_work_tree)
     terminal = session.terminal()
     if as_json:
@@ -78,7 +78,7 @@ def init(session: Session, as_json: bool) -> None:
         terminal.note(f"to share it: {git} add {folder} && {git} commit")
 
 
-@click.command(cls=Command, verbs={"init": init}, epilog=EXAMPLES)
+@click.command(cls=GroupedCommand, verbs={"init": init}, epilog=EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]")
 @click.option("--shared", is_flag=True, help="Write the team's .repoagent/config.toml, not your own file.")
 @click.option("--unset", is_flag=True, help="Remove KEY from your own file, or the team's with --shared.")
@@ -124,8 +124,8 @@ def command(session: Session, /, **values: Any) -> None:
             origin = setting.origin
             own = ["bold"] if origin != "default" else []
             origin = f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
-            value = clean(setting.shown.replace("\n", " ") or "none")
-            rows.append(((setting.key, *own), (value,), (clean(origin), "cyan" if own else "dim")))
+            value = sanitize(setting.shown.replace("\n", " ") or "none")
+            rows.append(((setting.key, *own), (value,), (sanitize(origin), "cyan" if own else "dim")))
         page = Page.of(terminal)
         page.write(page.table(_COLUMNS, rows), terminal)
 
@@ -135,7 +135,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
     from repoagent.config.layers import set_value, unset_value
     from repoagent.config.options import find_or_refuse
     from repoagent.config.settings import user_file
-    from repoagent.storage.layout import ensure
+    from repoagent.storage.layout import ensure_root
 
     spelled, option = find_or_refuse(key)
     if len(values) > 1 and not isinstance(option.default, tuple):
@@ -150,7 +150,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
     if values:
         value = set_value(path, spelled, "\n".join(values), repository=shared)
         if shared and layout is not None:
-            ensure(layout)
+            ensure_root(layout)
     elif not unset_value(path, spelled, repository=shared):
         raise NothingDone(f"{spelled} is not set in {path}")
     settings, terminal = session.open(layout)
@@ -170,9 +170,9 @@ def _as_object(setting: Setting) -> dict[str, object]:
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
     """Create what is missing; return each file with "made", "changed" or "kept". Raises Refused for a symbolic link."""
     from repoagent.storage.atomic import read_regular, write_whole
-    from repoagent.storage.layout import ensure
+    from repoagent.storage.layout import ensure_root
 
-    ensure(layout)
+    ensure_root(layout)
     done = []
     for path, text in ((layout.config, config_template()), (layout.context, CONTEXT)):
         missing = read_regular(path) is None

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from repoagent.cli.session import Session, json_option, open_repository, pass_session, select, write_json
-from repoagent.cli.ui.table import Cell, Column, Page, bar
-from repoagent.display_text import clean
+from repoagent.cli.session import (
+    Session,
+    json_option,
+    open_repository,
+    pass_session,
+    select_fields,
+    write_json,
+)
+from repoagent.cli.ui.table import Cell, Column, Page, share_bar
+from repoagent.display_text import sanitize
 from repoagent.errors import Exit, ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.request import EditRequest
     from repoagent.git.worktree import WorkTree
-    from repoagent.llm.model import Part, Request, Schema
+    from repoagent.llm.model import Part, Request, ToolSchema
 
 EPILOG = """\b
 Examples:
@@ -84,7 +91,7 @@ _SOURCES = {
 }
 
 
-class Block(NamedTuple):
+class PromptBlock(NamedTuple):
     """A part of the prompt. `cached`: whether it is before the last cache breakpoint."""
 
     role: str
@@ -105,7 +112,7 @@ class ShownPrompt(NamedTuple):
 
     model: str
     window: int | None
-    blocks: tuple[Block, ...]
+    blocks: tuple[PromptBlock, ...]
     warnings: tuple[str, ...] = ()
     asks_first: bool = False
 
@@ -122,13 +129,15 @@ class ShownPrompt(NamedTuple):
         return sum(unmask(name) != name for name in names)
 
 
-def blocks_of(request: Request) -> tuple[Block, ...]:
+def blocks_of(request: Request) -> tuple[PromptBlock, ...]:
     """The blocks of a request; images and PDFs become lines that describe them."""
     messages = ((message.role, part) for message in request.messages for part in message.parts)
     return blocks_from([*(("system", part) for part in request.system), *messages], request.tools)
 
 
-def blocks_from(parts: Iterable[tuple[str, Part]], tools: Sequence[Schema] = ()) -> tuple[Block, ...]:
+def blocks_from(
+    parts: Iterable[tuple[str, Part]], tools: Sequence[ToolSchema] = ()
+) -> tuple[PromptBlock, ...]:
     """The blocks of one call, from its tools and (role, part) pairs."""
     from repoagent.llm.model import Part, tools_text
     from repoagent.llm.usage import estimate_tokens
@@ -138,21 +147,23 @@ def blocks_from(parts: Iterable[tuple[str, Part]], tools: Sequence[Schema] = ())
     blocks = []
     for number, (role, part) in enumerate(parts):
         tokens = estimate_tokens(part.text) + (part.media.tokens if part.media else 0)
-        blocks.append(Block(role, replace(part, text=part.in_words, media=None), tokens, number <= last))
+        blocks.append(
+            PromptBlock(role, replace(part, text=part.in_words, media=None), tokens, number <= last)
+        )
     return tuple(blocks)
 
 
 def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> ShownPrompt:
     """The prompt of the first call for `request`, with estimated tokens. Raises what preparing the edit raises."""
     from repoagent.edit.model_setup import answer_format, wants_tools
-    from repoagent.edit.prompt.build import prepare
+    from repoagent.edit.prompt.build import prepare_prompt
     from repoagent.llm.model import Part, display_name
     from repoagent.llm.open_model import open_model
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
     form = replace(answer_format(settings, spec), native=native)
-    prepared = prepare(worktree, request, settings, form)
+    prepared = prepare_prompt(worktree, request, settings, form)
     if prepared.question:
         blocks = blocks_from([("user", Part(prepared.question, "question"))])
     else:
@@ -180,13 +191,13 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool) -> Non
     if as_json:
         blocks = [
             {
-                **select(block, "role", "source", "tokens", "cached"),
-                **select(block.part, "name", "cache"),
+                **select_fields(block, "role", "source", "tokens", "cached"),
+                **select_fields(block.part, "name", "cache"),
                 "text": block.part.text,
             }
             for block in prompt.blocks
         ]
-        head = select(prompt, "model", "window", "tokens", "masked", "warnings")
+        head = select_fields(prompt, "model", "window", "tokens", "masked", "warnings")
         write_json(terminal, {**head, "blocks": blocks})
         return
     for block in prompt.blocks:
@@ -219,9 +230,11 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
     rows: list[tuple[Cell, ...]] = []
     below = {}
     for number, block in enumerate(prompt.blocks):
-        share = bar(block.tokens / most, _BAR)
+        share = share_bar(block.tokens / most, _BAR)
         cached = "cached" if block.cached else ""
-        rows.append(((clean(block.part.name),), (f"{block.tokens:,}",), (share,), (cached,), (block.source,)))
+        rows.append(
+            ((sanitize(block.part.name),), (f"{block.tokens:,}",), (share,), (cached,), (block.source,))
+        )
         if block.part.cache:
             below[number] = [page.paint(ruler, "dim")]
     rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",), ("",)))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.session import Repository, pass_repository, select_fields
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import clean, fold, one_line, plural
+from repoagent.display_text import one_line, plural, sanitize, wrap_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from repoagent.llm.conversation import Turn
-    from repoagent.memory.conversation_log import Change
+    from repoagent.memory.conversation_log import ConversationChange
     from repoagent.memory.conversations import ConversationEntry, ConversationRef, ConversationResolver
 
 COMMANDS = {
@@ -52,7 +52,7 @@ def command() -> None:
 GROUP = "repoagent conversation"
 
 
-def examples(*lines: str, more: str = "") -> str:
+def epilog(*lines: str, more: str = "") -> str:
     """A command's epilog: `lines` are examples without `repoagent conversation`; `more` is the text after them."""
     shown = "\n".join(f"  {GROUP} {line}" for line in lines)
     return f"\b\nExamples:\n{shown}{more}"
@@ -61,11 +61,15 @@ def examples(*lines: str, more: str = "") -> str:
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The conversation names with this prefix; none on an error, for example outside a repository."""
     from repoagent.cli.session import find_layout
-    from repoagent.memory.conversations import names
+    from repoagent.memory.conversations import conversation_names
 
     try:
         layout = find_layout()
-        return [] if layout is None else [name for name in names(layout) if name.startswith(incomplete)]
+        return (
+            []
+            if layout is None
+            else [name for name in conversation_names(layout) if name.startswith(incomplete)]
+        )
     except (RepoagentError, OSError):
         return []
 
@@ -73,14 +77,14 @@ def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -
 name_argument = click.argument("name", metavar="NAME", shell_complete=complete_name)
 
 
-def resolver(repo: Repository) -> ConversationResolver:
+def conversation_resolver(repo: Repository) -> ConversationResolver:
     """The resolver for conversation names on the command line."""
     from repoagent.memory.conversations import ConversationResolver
 
     def why_not(path: str) -> str:
-        from repoagent.edit.guards.off_limits import gate
+        from repoagent.edit.guards.off_limits import off_limits_gate
 
-        return gate(repo.worktree.top, [path])(path) or ""
+        return off_limits_gate(repo.worktree.top, [path])(path) or ""
 
     return ConversationResolver(
         repo.layout, repo.worktree, repo.cwd, why_not=why_not, warn=repo.terminal.warn
@@ -93,15 +97,20 @@ def undo_command(ref: ConversationRef, verb: str = "undo") -> str:
 
 
 def _report(
-    repo: Repository, command: str, ref: ConversationRef, change: Change, sentence: str, **more: object
+    repo: Repository,
+    command: str,
+    ref: ConversationRef,
+    change: ConversationChange,
+    sentence: str,
+    **more: object,
 ) -> None:
     """Print what a command did, as a sentence or as JSON."""
-    content = {"command": command, **select(ref, "name", "kind", "path")}
-    hashes = {"changed": change.before != change.after, **select(change, "before", "after")}
+    content = {"command": command, **select_fields(ref, "name", "kind", "path")}
+    hashes = {"changed": change.before != change.after, **select_fields(change, "before", "after")}
     repo.emit({**content, **hashes, **more}, [one_line(sentence)])
 
 
-@click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))
+@click.command(epilog=epilog("branch money decimal --at 2", "branch file:src/app.py other-way"))
 @name_argument
 @click.argument("new", metavar="NEW")
 @click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
@@ -111,32 +120,32 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) 
 
     NAME itself does not change.
     """
-    from repoagent.memory.conversation_log import copy
-    from repoagent.memory.conversations import find, named
+    from repoagent.memory.conversation_log import copy_conversation
+    from repoagent.memory.conversations import conversation_named, find_conversation
 
-    ref = named(repo.layout, new, own=True)
-    source = find(resolver(repo), name)
-    change = copy(repo.layout, source, ref, "branch", turns=at)
+    ref = conversation_named(repo.layout, new, own=True)
+    source = find_conversation(conversation_resolver(repo), name)
+    change = copy_conversation(repo.layout, source, ref, "branch", turns=at)
     count = len(source.conversation.turns) if at is None else at
     origin = source.ref.name
     sentence = f"{ref.name} starts with {plural(count, 'turn')} from {origin}"
     _report(repo, "branch", ref, change, sentence, **{"from": origin, "turns": count})
 
 
-@click.command(epilog=examples("delete money", "delete money --yes"))
+@click.command(epilog=epilog("delete money", "delete money --yes"))
 @name_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_repository
 def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
-    from repoagent.memory.conversation_log import change
-    from repoagent.memory.conversations import missing, parse_stored
+    from repoagent.memory.conversation_log import change_conversation
+    from repoagent.memory.conversations import no_such_conversation, parse_stored
     from repoagent.storage.atomic import read_regular
 
-    ref = resolver(repo).ref(name, own=True)
+    ref = conversation_resolver(repo).ref(name, own=True)
     data = read_regular(ref.path)
     if data is None:
-        raise missing(repo.layout, ref)
+        raise no_such_conversation(repo.layout, ref)
     try:
         size = plural(len(parse_stored(ref, data).conversation.turns), "turn")
     except Refused:
@@ -146,12 +155,12 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
             f"Delete {ref.name} ({size})", ("delete it", "keep it"),
             refusal=f"use --yes to delete {ref.name} ({size})", declined=f"{ref.name} was not deleted",
         )  # fmt: skip
-    deletion = change(repo.layout, ref, data, None, "delete")
+    deletion = change_conversation(repo.layout, ref, data, None, "delete")
     _report(repo, "delete", ref, deletion, f"deleted {ref.name}; restore it with {undo_command(ref)}")
 
 
 @click.command(
-    epilog=examples("load decimal --into src/app.py", "load money        for the file it was saved from")
+    epilog=epilog("load decimal --into src/app.py", "load money        for the file it was saved from")
 )
 @name_argument
 @click.option("--into", metavar="FILE", help="The file to load NAME for.  [default: the one it came from]")
@@ -161,18 +170,18 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
 
     `undo file:FILE` restores the previous conversation.
     """
-    from repoagent.memory.conversation_log import copy
-    from repoagent.memory.conversations import about_of, find
+    from repoagent.memory.conversation_log import copy_conversation
+    from repoagent.memory.conversations import about_of, find_conversation
 
-    resolve = resolver(repo)
-    source = find(resolve, name)
+    resolve = conversation_resolver(repo)
+    source = find_conversation(resolve, name)
     if into is None:
         about = about_of(source.text)
         if not about:
             raise UsageError(f"{source.ref.name} does not say which file it is about; use --into FILE")
         into = str(repo.worktree.top / about)
     ref = resolve.file(into, make=True)
-    change = copy(repo.layout, source, ref, "load", replaces=True)
+    change = copy_conversation(repo.layout, source, ref, "load", replaces=True)
     count, origin = len(source.conversation.turns), source.ref.name
     sentence = f"loaded {plural(count, 'turn')} from {origin} for {ref.about}"
     if change.before:
@@ -180,7 +189,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     _report(repo, "load", ref, change, sentence, **{"from": origin, "turns": count})
 
 
-@click.command(epilog=examples("save money", "save money --from file:src/app.py"))
+@click.command(epilog=epilog("save money", "save money --from file:src/app.py"))
 @click.argument("name", metavar="NAME")
 @click.option(
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
@@ -194,19 +203,19 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     The copy is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the
     file that the conversation is about; the rest is unchanged.
     """
-    from repoagent.memory.conversation_log import copy
-    from repoagent.memory.conversations import find, last_spoken, named, read_stored
+    from repoagent.memory.conversation_log import copy_conversation
+    from repoagent.memory.conversations import conversation_named, find_conversation, last_spoken, read_stored
 
-    ref = named(repo.layout, name, own=True)
+    ref = conversation_named(repo.layout, name, own=True)
     if source is not None:
-        original = find(resolver(repo), source)
+        original = find_conversation(conversation_resolver(repo), source)
     else:
         last = last_spoken(repo.layout, warn=repo.terminal.warn)
         stored = None if last is None else read_stored(last)
         if stored is None:
             raise NothingDone("no conversation about a file yet; use --from to save another conversation")
         original = stored
-    change = copy(repo.layout, original, ref, "save", replaces=force)
+    change = copy_conversation(repo.layout, original, ref, "save", replaces=force)
     count, origin = len(original.conversation.turns), original.ref.name
     sentence = f"saved {plural(count, 'turn')} from {origin} as {ref.name}"
     if change.before and change.before != change.after:
@@ -214,7 +223,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     _report(repo, "save", ref, change, sentence, **{"from": origin, "turns": count})
 
 
-@click.command(epilog=examples("undo decimal", "undo file:src/app.py"))
+@click.command(epilog=epilog("undo decimal", "undo file:src/app.py"))
 @name_argument
 @pass_repository
 def undo(repo: Repository, /, *, name: str) -> None:
@@ -225,7 +234,7 @@ def undo(repo: Repository, /, *, name: str) -> None:
     _reverse(repo, name, "undo")
 
 
-@click.command(epilog=examples("redo decimal", "redo file:src/app.py"))
+@click.command(epilog=epilog("redo decimal", "redo file:src/app.py"))
 @name_argument
 @pass_repository
 def redo(repo: Repository, /, *, name: str) -> None:
@@ -234,10 +243,10 @@ def redo(repo: Repository, /, *, name: str) -> None:
 
 
 def _reverse(repo: Repository, name: str, verb: str) -> None:
-    from repoagent.memory.conversation_log import reverse
+    from repoagent.memory.conversation_log import reverse_change
 
-    ref = resolver(repo).ref(name)  # also that of a deleted run
-    reversal = reverse(repo.layout, ref, verb, warn=repo.terminal.warn)
+    ref = conversation_resolver(repo).ref(name)  # also that of a deleted run
+    reversal = reverse_change(repo.layout, ref, verb, warn=repo.terminal.warn)
     command = reversal.change.command
     merged = "; later turns were kept" if reversal.merged else ""
     sentence = f"redid the {command} of {ref.name}{merged}"
@@ -245,7 +254,7 @@ def _reverse(repo: Repository, name: str, verb: str) -> None:
         deletes = "" if reversal.present else ", which deleted it"
         again = f"redo it with {undo_command(ref, 'redo')}"
         sentence = f"undid the {command} of {ref.name}{deletes}{merged}; {again}"
-    more = {"reversed": command, **select(reversal, "merged", "present")}
+    more = {"reversed": command, **select_fields(reversal, "merged", "present")}
     _report(repo, verb, ref, reversal.result, sentence, **more)
 
 
@@ -259,7 +268,7 @@ _COLUMNS = (
 )
 
 
-@click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
+@click.command(epilog=epilog("list --files", "list --json | jq -r '.conversations[].name'"))
 @click.option("--files", is_flag=True, help="Also list the conversations about files, as file:PATH.")
 @pass_repository
 def list_command(repo: Repository, /, *, files: bool) -> int:
@@ -267,9 +276,9 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
 
     Kinds: file (about one file), edit (of an unfinished edit), run (of a task) and general (everything else).
     """
-    from repoagent.memory.conversations import entries
+    from repoagent.memory.conversations import list_conversations
 
-    listed = entries(repo.layout, files=files, warn=repo.terminal.warn)
+    listed = list_conversations(repo.layout, files=files, warn=repo.terminal.warn)
     if not listed and not repo.as_json:
         raise NothingDone(f"no saved conversations{'' if files else '; --files lists those about files'}")
     page = Page.of(repo.terminal)
@@ -277,8 +286,8 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
     rows = []
     for entry in listed:
         row = {
-            **select(entry.ref, "name", "kind", "path"),
-            **select(entry, "size", "last", "state", "problem"),
+            **select_fields(entry.ref, "name", "kind", "path"),
+            **select_fields(entry, "size", "last", "state", "problem"),
         }
         row |= {"kind": "file"} if entry.about else {}
         rows.append({**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns})
@@ -311,7 +320,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
 
 
-@click.command(epilog=examples("show money", "show file:src/app.py"))
+@click.command(epilog=epilog("show money", "show file:src/app.py"))
 @name_argument
 @pass_repository
 def show_command(repo: Repository, /, *, name: str) -> None:
@@ -320,15 +329,15 @@ def show_command(repo: Repository, /, *, name: str) -> None:
     The text of each turn is indented, so that it cannot look like a turn's heading.
     """
     from repoagent.memory.conversation_log import digest
-    from repoagent.memory.conversations import find
+    from repoagent.memory.conversations import find_conversation
 
-    stored = find(resolver(repo), name)
+    stored = find_conversation(conversation_resolver(repo), name)
     ref, turns = stored.ref, stored.conversation.turns
     shown: list[dict[str, Any]] = [
         {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
         for number, turn in enumerate(turns, 1)
     ]
-    head = {**select(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
+    head = {**select_fields(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
     page = Page.of(repo.terminal, least=20)
     notes = [] if turns else [f"{ref.name} has no turns"]
     repo.emit({**head, "total": len(turns), "turns": shown}, _turns(turns, page), notes=notes)
@@ -347,7 +356,7 @@ def _turns(turns: tuple[Turn, ...], page: Page) -> Iterator[str]:
         yield f"{head}  {page.paint(one_line(meta), 'dim')}".rstrip()
         text = turn.text.removesuffix("\n")
         if page.width is not None:
-            text = fold(clean(text), page.width - 4)
+            text = wrap_line(sanitize(text), page.width - 4)
         yield from (
             f"    {line}".rstrip() if page.width or not line else f"    {line}" for line in text.split("\n")
         )

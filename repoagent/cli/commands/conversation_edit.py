@@ -10,15 +10,22 @@ import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.commands import model_calls
-from repoagent.cli.commands.conversation import examples, name_argument, resolver, undo_command
-from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, select
+from repoagent.cli.commands.conversation import conversation_resolver, epilog, name_argument, undo_command
+from repoagent.cli.session import (
+    Repository,
+    Session,
+    json_option,
+    open_repository,
+    pass_session,
+    select_fields,
+)
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.edit.rewrite_conversation import RewriteRequest, RewriteResult
 
-EDIT_EXAMPLES = examples(
+EDIT_EXAMPLES = epilog(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
     more="\n\nExit codes 4 (no usable model) and 5 (a limit was reached) mean the same as for `edit`.",
@@ -46,13 +53,13 @@ def edit_command(session: Session, /, **values: Any) -> None:
     """
     from repoagent.edit.rewrite_conversation import RewriteRequest, commit_rewrite, first_request
     from repoagent.memory.conversation_log import digest
-    from repoagent.memory.conversations import find
+    from repoagent.memory.conversations import find_conversation
 
     options = SimpleNamespace(**values)
     flags = {"model": options.model, "max_cost": options.max_cost}
     repo = open_repository(session, flags, as_json=options.as_json)
     terminal = repo.terminal
-    stored = find(resolver(repo), options.name, own=True)
+    stored = find_conversation(conversation_resolver(repo), options.name, own=True)
     text, name = options.request, stored.ref.name
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -93,7 +100,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
         lines = [f"changed {name} ({counts}); undo it with {undo_command(stored.ref)}"]
     content = {
         "command": "edit",
-        **select(stored.ref, "name", "path"),
+        **select_fields(stored.ref, "name", "path"),
         "written": not options.dry_run,
         "before": digest(result.original.data),
         "after": digest(result.after),
@@ -109,7 +116,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
 def _ask_model(
     options: SimpleNamespace, repo: Repository, request: RewriteRequest
 ) -> tuple[RewriteResult, ModelSetup]:
-    from repoagent.edit.rewrite_conversation import rewrite
+    from repoagent.edit.rewrite_conversation import rewrite_conversation
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import provider_of
 
@@ -126,7 +133,7 @@ def _ask_model(
                 working.note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
                 working.label("asking again")
 
-        result = rewrite(
+        result = rewrite_conversation(
             repo.layout, request, ready,
             on_text=working.text if terminal.verbose else lambda piece: None,
             on_void=lambda text: working.note("(the reply was cut off and discarded)"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, json_option, pass_session, select_fields, write_json
 from repoagent.cli.ui.table import Page
 from repoagent.display_text import display_width, one_line, plural
 from repoagent.errors import Exit
@@ -30,13 +30,13 @@ def command(session: Session, as_json: bool) -> Exit:
 
     doctor changes nothing and does not use the network. Each problem comes with a remedy.
     """
-    from repoagent.reports.doctor import examine
+    from repoagent.reports.doctor import run_all_checks
 
     terminal = session.terminal()
-    checks = examine(Path.cwd())
+    checks = run_all_checks(Path.cwd())
     levels = {level: sum(check.level == level for check in checks) for level in STYLES}
     if as_json:
-        rows = [select(check, "name", "level", "result", "advice") for check in checks]
+        rows = [select_fields(check, "name", "level", "result", "advice") for check in checks]
         write_json(terminal, {"checks": rows, "count": levels})
     else:
         page = Page.of(terminal)

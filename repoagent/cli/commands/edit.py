@@ -12,7 +12,7 @@ import click
 
 from repoagent.cli import Ended
 from repoagent.cli import options as shared
-from repoagent.cli.options import words_in
+from repoagent.cli.options import read_words
 from repoagent.cli.session import Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
@@ -87,13 +87,13 @@ def command(session: Session, /, **values: Any) -> Exit:
     FILE may name lines or a definition: FILE:10-40, FILE::symbol. Without an INSTRUCTION your editor opens; `-` reads
     it from standard input.
     """
-    from repoagent.llm.open_model import preload
+    from repoagent.llm.open_model import preload_model
 
     options = SimpleNamespace(**values)
     if not options.arguments and not options.again:
         raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
     shared.refuse_conflicts(options, shared.COMMIT_CONFLICTS, CONFLICTS)
-    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import, done while git runs
+    preload_model(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import, done while git runs
     flags = {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
     repo = open_repository(session, flags)
     repo.settle()
@@ -170,10 +170,10 @@ def _files(
     from dataclasses import replace
 
     from repoagent.edit.request import no_file, parse_target, split_arguments
-    from repoagent.git.worktree import relative
+    from repoagent.git.worktree import relative_path
 
     cwd = Path.cwd()
-    read = tuple(relative(worktree, path, cwd) for path in options.read)
+    read = tuple(relative_path(worktree, path, cwd) for path in options.read)
     if options.again:
         return (), read, None
     elsewhere = bool(options.message_file)
@@ -185,16 +185,16 @@ def _files(
     if not files:
         raise UsageError('no file to edit: use repoagent edit FILE "INSTRUCTION"')
     named = [parse_target(file, cwd) for file in files]
-    targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
+    targets = tuple(replace(target, path=relative_path(worktree, target.path, cwd)) for target in named)
     for target in targets:  # before the imports below, which are slow
         if not (options.create or os.path.lexists(worktree.top / target.path)):
             raise no_file(worktree, target.path)
-    from repoagent.edit.guards.off_limits import gate
+    from repoagent.edit.guards.off_limits import off_limits_gate
     from repoagent.edit.prompt.build import read_sources
     from repoagent.edit.request import EditRequest
 
     request = EditRequest("", tuple(targets), tuple(read), options.create)
-    read_sources(worktree, request, gate(worktree.top, request.paths))
+    read_sources(worktree, request, off_limits_gate(worktree.top, request.paths))
     return targets, read, text
 
 
@@ -203,9 +203,9 @@ def _instruction(
 ) -> str:
     """The instruction from the arguments, a file, standard input or the editor. Raises UsageError if it is empty."""
     if options.message_file is not None:
-        text = words_in(options.message_file, "instruction")
+        text = read_words(options.message_file, "instruction")
     elif text == "-":
-        text = words_in(Path("-"), "instruction")
+        text = read_words(Path("-"), "instruction")
     if text is not None:
         if not text.strip():
             raise UsageError("the instruction is empty")

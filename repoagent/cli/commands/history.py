@@ -15,16 +15,16 @@ from repoagent.cli.commands import model_calls
 from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import clean, display_width, one_line, plural
+from repoagent.display_text import display_width, one_line, plural, sanitize
 from repoagent.errors import Exit, ModelError, RepoagentError
-from repoagent.history.commit_details import NAMES, did, lines_of
+from repoagent.history.commit_details import NAMES, describe_step, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from repoagent.history.commit_summaries import Outcome, Summary
+    from repoagent.history.commit_summaries import CommitSummary, SummaryOutcome
     from repoagent.history.file_history import HistoryReport
-    from repoagent.history.index.index import State
+    from repoagent.history.index.index import IndexState
 
 EPILOG = """\b
 Examples:
@@ -53,7 +53,7 @@ def command(session: Session, /, **values: Any) -> None:
     FILE may be a folder. A model is used only with --model or --summarize; its summaries are saved, so you pay for
     each commit once.
     """
-    from repoagent.history.commit_summaries import Outcome, add_summaries, read_summaries
+    from repoagent.history.commit_summaries import SummaryOutcome, add_summaries, read_summaries
     from repoagent.history.file_history import read_history
     from repoagent.history.render import to_dict
 
@@ -65,7 +65,7 @@ def command(session: Session, /, **values: Any) -> None:
     history = read_history(
         repo.worktree, repo.relative(options.file), revision=options.revision, limit=options.limit
     )
-    terminal, outcome, known = repo.terminal, Outcome(), dict[str, Any]()
+    terminal, outcome, known = repo.terminal, SummaryOutcome(), dict[str, Any]()
     if repo.layout.summaries.is_dir():
         known = read_summaries(repo.layout.summaries, history.steps, terminal.warn)
 
@@ -108,7 +108,7 @@ _STEPS = (_PLAIN, _PLAIN, Column("", dropped=1), Column("", cut="end", least=20)
 
 
 def _fitted(text: str, page: Page, room: int) -> str:
-    return page.cut(clean(" ".join(text.split())), room)
+    return page.cut(sanitize(" ".join(text.split())), room)
 
 
 def _people(history: HistoryReport, page: Page) -> Iterator[str]:
@@ -151,8 +151,10 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
         rows.append((date, (short, "yellow"), author, subject, lines_of(commit)))
         summary, room = step.summary, wide - indent
         if not summary:  # a short line has fewer names
-            texts = (clean(did(step, names=names)) for names in range(NAMES * 2, 0, -1))
-            summary = next((text for text in texts if display_width(text) <= room), did(step, names=1))
+            texts = (sanitize(describe_step(step, names=names)) for names in range(NAMES * 2, 0, -1))
+            summary = next(
+                (text for text in texts if display_width(text) <= room), describe_step(step, names=1)
+            )
         summary = page.paint(_fitted(summary, page, room), "dim")
         below[number] = [" " * indent + summary] if summary else []
     yield from below.pop(-1)
@@ -166,22 +168,22 @@ def _summarize(
     history: HistoryReport,
     repo: Repository,
     options: SimpleNamespace,
-    known: Mapping[str, Summary],
-    outcome: Outcome,
+    known: Mapping[str, CommitSummary],
+    outcome: SummaryOutcome,
 ) -> dict[str, object]:
     """Have the model write the missing summaries into `outcome`; return the cost as JSON data.
 
     Raises UsageError if the cost cannot be confirmed, NothingDone if the user declines, ModelError if no summary is
     usable, and whatever the model and the limits raise."""
-    from repoagent.edit.guards.off_limits import gate
-    from repoagent.history.commit_summaries import plan, summarize
+    from repoagent.edit.guards.off_limits import off_limits_gate
+    from repoagent.history.commit_summaries import plan_summaries, summarize_commits
     from repoagent.llm.model import display_name
 
     terminal, top = repo.terminal, repo.worktree.top
     ready = model_calls.ready_for(repo.settings, terminal, record=options.record)
-    todo = plan(
+    todo = plan_summaries(
         top, history.steps, known,
-        why_not=gate(top, [history.path]), context_tokens=ready.context_tokens,
+        why_not=off_limits_gate(top, [history.path]), context_tokens=ready.context_tokens,
         output_tokens=ready.max_output_tokens,
     )  # fmt: skip
     estimate = (len(todo.batches), todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
@@ -190,7 +192,7 @@ def _summarize(
     model_calls.confirm_calls(terminal, ready, objects, estimate, few=few, less="use a lower --limit")
     model_calls.charge(ready, "history", top, (history.path,))
     with terminal.working("asking the model") as working:
-        summarize(
+        summarize_commits(
             todo, ready.model, ready.meter, repo.layout,
             outcome=outcome,
             on_batch=lambda done, of: working.label(f"summarizing: {done} of {of} commits"),
@@ -224,7 +226,7 @@ def mine_command(
     is .repoagent/history.db; you may delete it.
     """
     from repoagent.cli import Ended
-    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.git.worktree import layout_of, open_worktree
     from repoagent.history.index.index import open_index
 
     if background:
@@ -252,14 +254,14 @@ def mine_command(
             return int(Exit.INTERRUPTED)
         state = index.state()
     if as_json:
-        content = {"path": layout(worktree).history, **state._asdict(), "complete": state.complete}
+        content = {"path": layout_of(worktree).history, **state._asdict(), "complete": state.complete}
         write_json(terminal, content)
     elif not quiet:
         terminal.result(f"{_mined(state)}\n")
     return None
 
 
-def _mined(state: State) -> str:
+def _mined(state: IndexState) -> str:
     how = {
         "whole": "complete",
         "mining": "older commits to follow",

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.options import together
-from repoagent.cli.session import Session, emit, json_option, pass_session, select, write_json
+from repoagent.cli.options import combine_options
+from repoagent.cli.session import Session, emit, json_option, pass_session, select_fields, write_json
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command() -> None:
     """Install and run git hooks that review each commit or push."""
 
 
-_names = together(
+_names = combine_options(
     *(
         click.option(f"--{name}", is_flag=True, help=f"The {name} hook: {action}.")
         for name, action in NAMES.items()
@@ -105,7 +105,7 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
 def status(session: Session, /, *, as_json: bool) -> None:
     """Show git's hooks folder, and for each hook whether repoagent installed it."""
     hooks = _inspect()
-    rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
+    rows = [select_fields(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
     for hook in hooks.files:
         state = _STATES[hook.state] + (", after an existing hook" if hook.before else "")
@@ -114,7 +114,7 @@ def status(session: Session, /, *, as_json: bool) -> None:
         lines.append(f"{hook.name:<10}  {state}")
     if hooks.off:
         lines = [f"git runs no hooks here: {hooks.off}"]
-    content = {**select(hooks, "folder", "off", owner="whose"), "hooks": rows}
+    content = {**select_fields(hooks, "folder", "off", owner="whose"), "hooks": rows}
     emit(session.terminal(), content, lines, as_json=as_json)
 
 
@@ -179,8 +179,13 @@ def run_command(session: Session, /, **values: Any) -> int:
 
 
 def _run(session: Session, options: SimpleNamespace) -> int:
-    from repoagent.cli.commands.review_report import Brief, reaches, save_for_dismissal, show
-    from repoagent.git.worktree import layout, open_at_head
+    from repoagent.cli.commands.review_report import (
+        BriefFormat,
+        reaches_level,
+        save_for_dismissal,
+        show_report,
+    )
+    from repoagent.git.worktree import layout_of, open_at_head
     from repoagent.review.finding import RULES, Level, parse_levels
     from repoagent.review.hook_changes import SECONDS, changes_of
     from repoagent.review.report_formats import report_data
@@ -191,7 +196,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
     parse_levels(tuple(f"{rule}=note" for rule in only))  # raises an error for an unknown rule
     worktree, head = open_at_head(cwd)
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     settings, terminal = session.open(dirs, {**off, "review.fail_on": options.fail_on})
     lines = sys.stdin.buffer.read() if options.name == "pre-push" else b""
     changes, notes = changes_of(options.name, options.arguments, worktree, head, lines)
@@ -216,7 +221,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
         findings = [finding for report in with_findings for finding in report.findings]
         save_for_dismissal(dirs, replace(with_findings[-1], findings=findings))
     level = settings.text("review.fail_on")
-    stops = reaches(reports, level)
+    stops = reaches_level(reports, level)
     if options.as_json:
         data = [*map(report_data, reports)]
         write_json(terminal, {"hook": options.name, "error": None, "reports": data})
@@ -227,7 +232,12 @@ def _run(session: Session, options: SimpleNamespace) -> int:
                 if report.head and report.base:
                     again = f"repoagent review {report.base[:12]}..{report.head[:12]}"
                 below = None if level == "never" else Level[level.upper()]
-                show(report, terminal, top=worktree.top, brief=Brief(below, f"see the details with: {again}"))
+                show_report(
+                    report,
+                    terminal,
+                    top=worktree.top,
+                    brief=BriefFormat(below, f"see the details with: {again}"),
+                )
             else:
                 for sentence in report.notes:
                     terminal.note(sentence, "dim")

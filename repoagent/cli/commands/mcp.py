@@ -49,9 +49,9 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
         terminal.note(
             "waiting for a client on standard input; stop with ^C, or see `repoagent help docs/mcp.md`"
         )
-    from repoagent.cli import die
+    from repoagent.cli import die_of_signal
     from repoagent.mcp.server import serve
     from repoagent.mcp.tool import Service
 
-    serve(Service(Path.cwd(), write, model, max_cost), die)
+    serve(Service(Path.cwd(), write, model, max_cost), die_of_signal)
     return Exit.DONE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.session import Repository, pass_repository, select_fields
 from repoagent.display_text import one_line, plural
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
@@ -48,7 +48,7 @@ def command() -> None:
     """Show, correct and clear what is remembered about files: notes, conversations and edits."""
 
 
-def find(repo: Repository, name: str, *, rekey: bool = False) -> MemoryTarget:
+def find_target_named(repo: Repository, name: str, *, rekey: bool = False) -> MemoryTarget:
     """The file or memory with this name; see `find_target`."""
     from repoagent.memory.lookup import find_target
 
@@ -59,14 +59,14 @@ def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = F
     """The memory of a file. Raises NothingDone if it has none."""
     from repoagent.memory.lookup import require_memory
 
-    target = find(repo, target, rekey=rekey) if isinstance(target, str) else target
+    target = find_target_named(repo, target, rekey=rekey) if isinstance(target, str) else target
     return require_memory(repo.layout, repo.worktree, target, warn=repo.terminal.warn)
 
 
 file_argument = click.argument("file", metavar="FILE", type=click.Path())
 
 
-def amount(size: float) -> str:
+def size_text(size: float) -> str:
     """`size` bytes as readable text: 812 B, 12.4 kB, 3.1 MB."""
     units = ["B", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
@@ -107,7 +107,7 @@ def note_command(repo: Repository, /, *, file: str, text: str) -> int:
     if text == "-":
         texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace"))
     check_notes(texts)
-    target = find(repo, file, rekey=True)
+    target = find_target_named(repo, file, rekey=True)
     memory = target.memory
     moved = memory is not None and memory.identity.path_in(str(repo.worktree.top)) != target.path
     if memory is None or (moved and target.data is not None):
@@ -118,7 +118,7 @@ def note_command(repo: Repository, /, *, file: str, text: str) -> int:
     sentence = f"already noted: {one_line(added.notes[0].text)}"
     if added.new:
         sentence = f"{plural(added.new, 'note')} added to {repo.shown(memory.notes)}"
-    content = {**select(added, "notes", "new"), "file": memory.notes, "masked": added.masked}
+    content = {**select_fields(added, "notes", "new"), "file": memory.notes, "masked": added.masked}
     repo.emit(content, notes=[sentence])
     return Exit.DONE if added.new else Exit.NOTHING
 
@@ -126,10 +126,10 @@ def note_command(repo: Repository, /, *, file: str, text: str) -> int:
 def _remember(repo: Repository, target: MemoryTarget) -> Memory:
     """A memory for a file that has none yet, or that was moved."""
     from repoagent.git.worktree import open_at_head
-    from repoagent.memory.identity.store import remember
+    from repoagent.memory.identity.store import remember_file
 
     data, head = target.data or b"", open_at_head(repo.cwd)[1]
-    return remember(repo.layout, repo.worktree, target.path, data, commit=head, warn=repo.terminal.warn)
+    return remember_file(repo.layout, repo.worktree, target.path, data, commit=head, warn=repo.terminal.warn)
 
 
 _EMPTY = b"# Notes\n\n"
@@ -157,7 +157,7 @@ def edit_command(repo: Repository, /, *, file: str) -> None:
     from repoagent.storage.atomic import read_regular
     from repoagent.storage.secrets import mask
 
-    terminal, target = repo.terminal, find(repo, file, rekey=True)
+    terminal, target = repo.terminal, find_target_named(repo, file, rekey=True)
     memory = target.memory
     before = (read_regular(memory.notes) if memory is not None else None) or b""
     has_terminal = terminal.input_tty and (terminal.error_tty or terminal.output_tty)
@@ -225,7 +225,7 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any)
     memories = list({memory.folder: memory for memory in named}.values())
 
     def described(memory: Memory, parts: dict[editing.Part, int], verb: str = "") -> str:
-        sizes = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
+        sizes = ", ".join(f"{part} ({size_text(size)})" for part, size in parts.items())
         return f"{one_line(memory.identity.path)}: {verb}{sizes}"
 
     done: list[tuple[Memory, editing.ArchivedParts]] = []
@@ -261,7 +261,7 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any)
         {
             "path": memory.identity.path,
             "memory": memory.folder.name,
-            **select(archive, "parts", archive="folder"),
+            **select_fields(archive, "parts", archive="folder"),
         }
         for memory, archive in done
     ]
@@ -291,13 +291,13 @@ older notes are marked as being about an older version."""
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
     """Attach a memory to FILE. `memory show` lists FILE's earlier relinks."""
-    from repoagent.memory.identity.store import relink
+    from repoagent.memory.identity.store import relink_memory
 
     memory, path = find_memory(repo, source), repo.relative(file)
     before = memory.identity.path_in(str(repo.worktree.top))
-    if before == path and find(repo, file).memory is not None:
+    if before == path and find_target_named(repo, file).memory is not None:
         raise NothingDone(f"{path} already has that memory")
-    done = relink(repo.layout, repo.worktree, memory, path, warn=repo.terminal.warn)
+    done = relink_memory(repo.layout, repo.worktree, memory, path, warn=repo.terminal.warn)
     notes = []
     if done.reason.startswith("linked by hand to another text"):
         notes.append(f'{one_line(path)} has different content; old notes are marked "about an older version"')

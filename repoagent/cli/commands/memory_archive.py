@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.commands.memory import amount, find
+from repoagent.cli.commands.memory import find_target_named, size_text
 from repoagent.cli.options import number_option
-from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.session import Repository, pass_repository, select_fields
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit, NothingDone, Refused, UsageError
@@ -48,8 +48,8 @@ def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool
 ) -> None:
     """Export the memories of each PATH (a file or folder), or all memories, to one archive."""
-    from repoagent.memory.archive import dumps, pack
-    from repoagent.memory.identity.store import memories
+    from repoagent.memory.archive import dumps, pack_memory
+    from repoagent.memory.identity.store import read_memories
     from repoagent.storage.atomic import write_whole
 
     terminal, piped = repo.terminal, output in (None, "-")
@@ -61,20 +61,21 @@ def export_command(
     if not piped and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
         raise Refused(f"{target} is not a regular file; use another file, or - for standard output")
 
-    known = memories(repo.layout, warn=terminal.warn)
+    known = read_memories(repo.layout, warn=terminal.warn)
     if not known:
         raise NothingDone("this repository has no memories yet; the first edit creates one")
     chosen: dict[str, Memory] = {}
     for path in paths or [str(repo.worktree.top)]:
         below = repo.relative(path)
         found = [each for each in known if below == "." or each.identity.path.startswith(f"{below}/")]
-        if not found and (memory := find(repo, path).memory):
+        if not found and (memory := find_target_named(repo, path).memory):
             found = [memory]
         if not found:
             raise UsageError(f"{path} has no memory; `repoagent memory list` lists all memories")
         chosen |= {memory.folder.name: memory for memory in found}
     parcels = [
-        pack(chosen[name], terminal.warn, conversations=not no_conversations) for name in sorted(chosen)
+        pack_memory(chosen[name], terminal.warn, conversations=not no_conversations)
+        for name in sorted(chosen)
     ]
     data = dumps(parcels)
     if piped:
@@ -83,9 +84,9 @@ def export_command(
         sys.stdout.buffer.flush()
     else:
         write_whole(target, data)
-    rows = [{**select(parcel, "name", "masked"), "path": parcel.identity.path} for parcel in parcels]
+    rows = [{**select_fields(parcel, "name", "masked"), "path": parcel.identity.path} for parcel in parcels]
     where = "" if piped else f"{one_line(repo.shown(target))}: "
-    notes = [f"{where}{plural(len(parcels), 'memory')}, {amount(len(data))}"]
+    notes = [f"{where}{plural(len(parcels), 'memory')}, {size_text(len(data))}"]
     if masked := sum(parcel.masked for parcel in parcels):
         notes.append(f"masked {plural(masked, 'key')} or token{'s' * (masked > 1)}")
     repo.emit({"archive": target, "bytes": len(data), "memories": rows}, notes=notes)
@@ -122,16 +123,22 @@ _IMPORT_COLUMNS = (
 @pass_repository
 def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     """Import memories from an archive, and attach each to its file."""
-    from repoagent.memory.archive import Arrival, import_memories, read_archive, restore, source_of
+    from repoagent.memory.archive import (
+        ImportResult,
+        import_memories,
+        read_archive,
+        restore_memory,
+        source_of,
+    )
 
     terminal, path = repo.terminal, repo.cwd / file
     if path.is_dir() and os.path.realpath(path.parent) == os.path.realpath(repo.layout.archived_memory):
         if dry_run:
             raise UsageError("--dry-run works only with archives from `repoagent memory export`")
-        memory = restore(repo.layout, path)
+        memory = restore_memory(repo.layout, path)
         where = memory.identity.path_in(str(repo.worktree.top))
         at = where if os.path.lexists(repo.worktree.top / where) else None
-        arrivals = [Arrival(where, at, memory.folder.name, "new" if at else "orphaned")]
+        arrivals = [ImportResult(where, at, memory.folder.name, "new" if at else "orphaned")]
     else:
         if file == "-":
             if terminal.input_tty:
@@ -148,8 +155,8 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
         )
     memories, rows = [], []
     for each in arrivals:
-        numbers = select(each, "notes", "edits", "exchanges")
-        row = select(each, "path", "outcome", memory="folder", current_path="at", reason="why")
+        numbers = select_fields(each, "notes", "edits", "exchanges")
+        row = select_fields(each, "path", "outcome", memory="folder", current_path="at", reason="why")
         memories.append({**row, **numbers})
         new = _count(note=each.notes, edit=each.edits, exchange=each.exchanges)
         moved = each.why or (f"from {each.path}" if each.at and each.at != each.path else "")
@@ -197,12 +204,14 @@ _GC_COLUMNS = (
 @pass_repository
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     """Archive memories whose file no longer exists anywhere. Without --apply, only list them."""
-    from repoagent.memory.gc import ForgottenCounts, collect, forget_conversations
+    from repoagent.memory.gc import ForgottenCounts, collect_garbage, forget_conversations
 
     terminal = repo.terminal
     if apply:
         repo.settle()
-    judged, total = collect(repo.layout, repo.worktree, days=older_than, apply=apply, warn=terminal.warn)
+    judged, total = collect_garbage(
+        repo.layout, repo.worktree, days=older_than, apply=apply, warn=terminal.warn
+    )
     forgotten, days = ForgottenCounts(), repo.settings.whole_or_none("conversations.keep_days")
     if days is not None:
         forgotten = forget_conversations(repo.layout, days, apply=apply, warn=terminal.warn)
@@ -215,15 +224,15 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
                 "path": path,
                 "memory": each.memory.folder.name,
                 "changed": changed.isoformat(timespec="seconds"),
-                **select(each, "verdict", "archive", bytes="size", reason="why"),
+                **select_fields(each, "verdict", "archive", bytes="size", reason="why"),
             }
         )
         verdict = "orphan" if each.archive is None else f"archived: {repo.shown(each.archive)}"
         cell: Cell = (
             (one_line(f"kept: {each.why}"),) if each.verdict == "kept" else (one_line(verdict), "yellow")
         )
-        rows.append((one_line(path), amount(each.size), f"{changed:%Y-%m-%d}" if each.used else "", cell))
-    size = f"{plural(len(orphans), 'memory')} ({amount(sum(each.size for each in orphans))})"
+        rows.append((one_line(path), size_text(each.size), f"{changed:%Y-%m-%d}" if each.used else "", cell))
+    size = f"{plural(len(orphans), 'memory')} ({size_text(sum(each.size for each in orphans))})"
     if orphans and apply:
         notes = [f"archived {size} in .repoagent/archive/"]
     elif orphans:
@@ -238,7 +247,7 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
             past_run=forgotten.runs,
         )
         verb = "deleted" if apply else "would delete"
-        notes.append(f"{verb} entries older than {days} days: {counts}, {amount(forgotten.bytes)}")
+        notes.append(f"{verb} entries older than {days} days: {counts}, {size_text(forgotten.bytes)}")
     table = Page.of(terminal).table(_GC_COLUMNS, rows) if rows else ()
     repo.emit({"applied": apply, "memories": memories, "conversations": forgotten}, table, notes=notes)
     return Exit.DONE if forgotten or orphans else Exit.NOTHING

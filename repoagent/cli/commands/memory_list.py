@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands.memory import amount, file_argument, find, find_memory, quoted_name
+from repoagent.cli.commands.memory import (
+    file_argument,
+    find_memory,
+    find_target_named,
+    quoted_name,
+    size_text,
+)
 from repoagent.cli.options import number_option
-from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.session import Repository, pass_repository, select_fields
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.memory.listing import Row
+    from repoagent.memory.listing import MemoryRow
     from repoagent.memory.lookup import FileMemory
 
 SHOW_EXAMPLES = """\b
@@ -40,10 +46,10 @@ def show_command(repo: Repository, /, *, file: str) -> None:
     This changes nothing: the memory of a moved file is not attached to its new path.
     """
     from repoagent.memory.identity.record import came_along
-    from repoagent.memory.listing import Row
+    from repoagent.memory.listing import MemoryRow
     from repoagent.memory.lookup import load_file_memory
 
-    target = find(repo, file)
+    target = find_target_named(repo, file)
     memory = find_memory(repo, target)
     file_memory = load_file_memory(repo.layout, repo.worktree, memory, target.data, warn=repo.terminal.warn)
     if file_memory.broken and not repo.as_json:
@@ -53,18 +59,18 @@ def show_command(repo: Repository, /, *, file: str) -> None:
     conversation = {
         "file": memory.conversation,
         "turns": len(file_memory.turns),
-        **select(file_memory, "exchanges", "broken"),
+        **select_fields(file_memory, "exchanges", "broken"),
     }
     content = {
-        **_row_object(Row(memory.folder.name, file_memory.measure, file_memory.location), repo),
+        **_row_object(MemoryRow(memory.folder.name, file_memory.measure, file_memory.location), repo),
         "notes": [
-            {**vars(status.note), **select(status, missing_names="gone", about_older_text="older")}
+            {**vars(status.note), **select_fields(status, missing_names="gone", about_older_text="older")}
             for status in file_memory.notes
         ],
         "edits": [edit.to_dict() for edit in file_memory.edits],
         "keys": dict(identity.keys),
         "worktrees": dict(identity.places),
-        **select(identity, "earlier_paths", "rekeyings", excluded_paths="strangers"),
+        **select_fields(identity, "earlier_paths", "rekeyings", excluded_paths="strangers"),
         "came_with_repository": came_along(memory.folder),
         "conversation": conversation,
         "cleared": [{"folder": entry.folder, "parts": list(entry.parts)} for entry in file_memory.cleared],
@@ -103,7 +109,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         state = "live"
     used = Page(None).ago(file_memory.measure.used)
     lines = [page.paint(one_line(location.path), "bold")]
-    lines += item(f"{state}; {amount(file_memory.measure.size)}, last used {used}")
+    lines += item(f"{state}; {size_text(file_memory.measure.size)}, last used {used}")
     if came_along(memory.folder):
         lines += item("tracked by git: someone else may have written it")
     lines += section(f"notes ({len(file_memory.notes):,})") if file_memory.notes else []
@@ -138,7 +144,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     lines += section("files")
     for file in (*(memory.folder / each for each in _FILES), *file_memory.archived):
         if file.is_symlink() or file.exists():
-            lines.append(f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}")
+            lines.append(f"  {size_text(file.lstat().st_size):>7}  {one_line(repo.shown(file))}")
     for entry in file_memory.cleared:
         lines.append(f"  {'':>7}  {one_line(repo.shown(entry.folder))}  cleared: {', '.join(entry.parts)}")
     if file_memory.cleared:
@@ -191,7 +197,7 @@ Columns:
 @pass_repository
 def list_command(repo: Repository, /, **values: Any) -> int:
     """List what is remembered about each file; with PATHs, only about those files and folders."""
-    from repoagent.memory.listing import rows
+    from repoagent.memory.listing import memory_rows
 
     options, terminal = SimpleNamespace(**values), repo.terminal
     if options.nul and repo.as_json:
@@ -200,7 +206,7 @@ def list_command(repo: Repository, /, **values: Any) -> int:
     limit = limit if options.limit is None else options.limit or None
     paths = [repo.relative(path) for path in options.paths]
     most = None if limit is None else limit + 1
-    found = rows(
+    found = memory_rows(
         repo.layout, repo.worktree, terminal.warn,
         paths=paths, states=options.states, order=options.sort, limit=most,
     )  # fmt: skip
@@ -225,20 +231,25 @@ def list_command(repo: Repository, /, **values: Any) -> int:
         if location.at:
             half = None if page.width is None else max(12, (page.width - 46) // 2)
             path = f"{page.shorten(path[0], half)} → {page.shorten(one_line(location.at), half)}"
-        numbers = (amount(measure.size), f"{measure.edits:,}", f"{measure.notes:,}", page.ago(measure.used))
+        numbers = (
+            size_text(measure.size),
+            f"{measure.edits:,}",
+            f"{measure.notes:,}",
+            page.ago(measure.used),
+        )
         lines.append([*numbers, (location.state, _STYLES[location.state]), path])
     table = page.table(_COLUMNS, lines) if lines else ()
     repo.emit({"memories": [_row_object(row, repo) for row in listed]}, table, notes=notes)
     return Exit.DONE if listed else Exit.NOTHING
 
 
-def _row_object(row: Row, repo: Repository) -> dict[str, object]:
+def _row_object(row: MemoryRow, repo: Repository) -> dict[str, object]:
     used = datetime.fromtimestamp(row.measure.used, timezone.utc)
     return {
         "path": row.location.path,
         "memory": row.name,
         "folder": repo.layout.memory / row.name,
-        **select(row.measure, "size", "edits", "notes"),
+        **select_fields(row.measure, "size", "edits", "notes"),
         "last_used": used.isoformat(timespec="seconds"),
-        **select(row.location, "state", current_path="at"),
+        **select_fields(row.location, "state", current_path="at"),
     }

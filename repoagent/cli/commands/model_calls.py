@@ -14,7 +14,7 @@ from repoagent.errors import NothingDone, UsageError
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
@@ -82,7 +82,7 @@ def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...])
         ready.meter.book = ready.meter.book.about(command, str(top), names)
 
 
-def retrying(working: Working) -> Callable[[float, str], None]:
+def retrying(working: ProgressDisplay) -> Callable[[float, str], None]:
     """A callback that prints why a call waits, and for how long."""
     return lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s")
 

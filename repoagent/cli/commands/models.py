@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, find_layout, json_option, pass_session, select_fields, write_json
 from repoagent.cli.ui.table import Page
-from repoagent.display_text import clean
+from repoagent.display_text import sanitize
 from repoagent.errors import Exit
 from repoagent.llm.model import display_name
 
@@ -86,7 +86,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     from repoagent.cli.commands.model_calls import spent_object
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import smallest_request
-    from repoagent.llm.usage import estimate
+    from repoagent.llm.usage import estimate_usage
 
     settings, terminal = session.open(find_layout(), {"model": name} if name else None)
     started = time.monotonic()
@@ -94,7 +94,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
         ready = model_setup(settings, say=terminal.warn)
         spec, meter = ready.model.spec, ready.meter
         request = smallest_request(spec)
-        meter.before_attempt(estimate(request), spec)
+        meter.before_attempt(estimate_usage(request), spec)
         pieces: list[float] = []
         reply = ready.model.complete(request, lambda piece: pieces.append(time.monotonic() - started))
         meter.add(reply.usage, spec)
@@ -114,7 +114,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     about = "about " if usage.estimated else ""
     price = "price unknown" if cost is None else f"${cost:.6f}"
     is_other = reply.model not in ("", spec)
-    served = f" (served by {clean(display_name(reply.model))})" if is_other else ""
+    served = f" (served by {sanitize(display_name(reply.model))})" if is_other else ""
     terminal.result(
         f"{display_name(spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
         f"{seconds:.1f} s · {about}{usage.total - usage.output} + {usage.output} tokens · {price}\n"
@@ -139,18 +139,18 @@ def _facts(row: StatusRow) -> str:
         facts.append(f"edit format: {row.known.format}")
         facts += [f"runs: {row.status.runs}"] if row.status.runs else []
     facts += [f"key: {row.status.key}"] if row.status.key else []
-    return clean(" · ".join(facts))
+    return sanitize(" · ".join(facts))
 
 
 def _model_object(row: StatusRow) -> dict[str, object]:
     price = None
     if row.known.price is not None and row.spec:
-        price = select(row.known.price, "input", "output", "cache_read", "cache_write")
+        price = select_fields(row.known.price, "input", "output", "cache_read", "cache_write")
         price["source"] = row.known.sources.get("price")
     return {
         **_status_object(row),
         "model": display_name(row.spec) or None,
-        **select(row, "origin", "context"),
+        **select_fields(row, "origin", "context"),
         "runs": row.status.runs or None,
         "max_output": row.known.max_output,
         "format": row.known.format if row.spec else None,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.options import rows_option
-from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.table import Cell, Column, Page, ago, bar
+from repoagent.cli.session import Session, json_option, pass_session, select_fields
+from repoagent.cli.ui.table import Cell, Column, Page, age_text, share_bar
 from repoagent.display_text import one_line
 from repoagent.errors import UsageError
 from repoagent.history import render
-from repoagent.history.render import is_weak, rate
+from repoagent.history.render import is_weak, together_rate
 
 if TYPE_CHECKING:
     from repoagent.history.cochange import Neighbor
@@ -86,23 +86,23 @@ def command(session: Session, /, **values: Any) -> None:
         raise UsageError("no file: name one, or use --map for the whole repository")
     elif options.as_json and as_other:
         raise UsageError(f"--json cannot be combined with {as_other[0]}")
-    from repoagent.cli.ui.terminal import deliver
-    from repoagent.git.worktree import open_at_head, open_worktree, relative
+    from repoagent.cli.ui.terminal import deliver_document
+    from repoagent.git.worktree import open_at_head, open_worktree, relative_path
     from repoagent.history.neighbors import neighborhood
 
     cwd, form, output = Path.cwd(), options.form, options.output
     terminal = session.terminal()
     if options.whole:
-        from repoagent.history.graph_output import html
+        from repoagent.history.graph_output import render_html
         from repoagent.history.repository_map import repository_map
 
-        page = html(repository_map(open_worktree(cwd), options.revision))
-        deliver(terminal, page, output, browser="map")
+        page = render_html(repository_map(open_worktree(cwd), options.revision))
+        deliver_document(terminal, page, output, browser="map")
         return
     worktree, head = open_at_head(cwd)
     result = neighborhood(
         worktree,
-        [relative(worktree, file, cwd) for file in options.files],
+        [relative_path(worktree, file, cwd) for file in options.files],
         options.revision,
         commit=head if options.revision == "HEAD" else None,
         limit=options.limit,
@@ -112,23 +112,23 @@ def command(session: Session, /, **values: Any) -> None:
     if options.explain or form in ("svg", "html"):
         commits = render.read_headers(worktree.top, result.ids.values())
     if options.as_json:
-        deliver(terminal, _json(result, commits), output)
+        deliver_document(terminal, _json(result, commits), output)
     elif form == "table":
         page_of = Page.of(terminal, least=1)
         text = table(result, commits, page_of, time.time(), weak=options.weak)
         if output in (None, "-"):
             terminal.styled(text)
         else:
-            deliver(terminal, text, output)
+            deliver_document(terminal, text, output)
     else:
         from repoagent.history import graph_output
         from repoagent.history.graph import neighbors_graph
 
         graph = neighbors_graph(result, commits)
         if form == "svg":
-            deliver(terminal, graph_output.svg(graph), output)
+            deliver_document(terminal, graph_output.svg(graph), output)
         else:
-            deliver(terminal, graph_output.html(graph), output, browser="neighbors")
+            deliver_document(terminal, graph_output.render_html(graph), output, browser="neighbors")
 
 
 def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
@@ -146,10 +146,10 @@ def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
     answer = neighbors_result(result)
     names = ("path", "score", "together", "commits", "reasons", "rate", "last", "weak")
     rows = [
-        {**select(row, *names), "evidence": [evidence(commit) for commit in row.evidence]}
+        {**select_fields(row, *names), "evidence": [evidence(commit) for commit in row.evidence]}
         for row in answer.neighbors
     ]
-    of_answer = select(answer, "paths", "revision", "commit", "state", "note", "commits")
+    of_answer = select_fields(answer, "paths", "revision", "commit", "state", "note", "commits")
     return json.dumps({"version": 1, **of_answer, "neighbors": rows}, indent=2) + "\n"
 
 
@@ -185,8 +185,8 @@ def table(
         medium = wide or (page.width or 0) >= _MEDIUM
         cells: list[tuple[Cell, ...]] = []
         for row in shown.rows:
-            score = bar(scale(row.score), 10 if wide else 8 if medium else 6)
-            often = rate(row.together, row.commits)
+            score = share_bar(scale(row.score), 10 if wide else 8 if medium else 6)
+            often = together_rate(row.together, row.commits)
             percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
             cells.append(
                 (
@@ -194,8 +194,8 @@ def table(
                     (score + (f" {row.score:.2f}" if wide else ""), "cyan"),
                     (f"{row.together} of {row.commits}" if row.together else "–",),
                     (percent + often if often else "–", _RATE_STYLE[often or "low"]),
-                    ("–" if row.last is None else ago(now - row.last, short=not medium),),
-                    (render.why(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
+                    ("–" if row.last is None else age_text(now - row.last, short=not medium),),
+                    (render.reasons_text(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
                 )
             )
         below = {}

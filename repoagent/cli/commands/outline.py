@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.options import Command, number_option
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.options import GroupedCommand, number_option
+from repoagent.cli.session import Session, json_option, pass_session, select_fields, write_json
 from repoagent.cli.ui.table import Page
-from repoagent.display_text import clean, list_some, paint, plural
+from repoagent.display_text import list_some, paint, plural, sanitize
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _OF_SUMMARY = ("words", "model", "refresh", "yes", "max_cost", "record", "reply"
 _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary": _OF_SUMMARY}
 
 
-@click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @number_option("--depth", type=click.IntRange(1), metavar="N", help="Show only the N outermost levels.")
 @click.option(
@@ -120,16 +120,16 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
             symbols = [s for s in outline.symbols if s.depth < deepest and (not kinds or s.kind in kinds)]
             outline = outline._replace(symbols=tuple(symbols))
             if options.as_json:
-                selected = select(outline, "path", "lines", "symbols", errors="flaws")
+                selected = select_fields(outline, "path", "lines", "symbols", errors="flaws")
                 files.append({"language": outline.language, **selected})
             elif symbols:
                 if len(paths) > 1:
-                    name = page.paint(page.shorten(clean(outline.path), page.width), "bold")
+                    name = page.paint(page.shorten(sanitize(outline.path), page.width), "bold")
                     page.write(["", name] if found_any else [name], terminal)
                 page.write(_lines(outline, page), terminal)
             found_any = found_any or bool(symbols)
     if options.as_json:  # a flat list of symbols for each file, in order; `depth` has the nesting
-        rows = [select(each, "path", reason="kind") for each in skipped]
+        rows = [select_fields(each, "path", reason="kind") for each in skipped]
         write_json(terminal, {"files": files, "skipped": rows})
     if broken:
         errors = f"syntax errors in {list_some(broken, _NAMED)}"
@@ -193,7 +193,7 @@ def _files_below(folder: str) -> list[str]:
 def _outlines(
     paths: Sequence[str], definitions: Mapping[str, str], language: str | None
 ) -> Iterator[Outline]:
-    from repoagent.syntax.outline import MOST_BYTES, Outline, outline_of, pick_symbol, within
+    from repoagent.syntax.outline import MOST_BYTES, Outline, outline_of, pick_symbol, with_members
 
     for path in paths:
         if path == "-" and language is None:
@@ -208,7 +208,7 @@ def _outlines(
         outline = outline_of(path, data, language)
         if path in definitions and not outline.kind:
             symbol = pick_symbol(path, outline.symbols, definitions[path])
-            outline = outline._replace(symbols=within(outline.symbols, symbol))
+            outline = outline._replace(symbols=with_members(outline.symbols, symbol))
         yield outline
 
 
@@ -224,7 +224,7 @@ def _lines(outline: Outline, page: Page) -> Iterator[str]:
         if page.width is not None:
             indent = min(indent, page.width // 3)
             room = page.width - width - 2 - indent
-        text, name = page.cut(clean(symbol.signature), room), clean(symbol.name)
+        text, name = page.cut(sanitize(symbol.signature), room), sanitize(symbol.name)
         if page.color and name and (match := re.search(rf"(?<!\w){re.escape(name)}", text)):
             text = text[: match.start()] + paint(name, "bold", "blue") + text[match.end() :]
         yield f"{page.paint(lines.rjust(width), 'dim')}  {' ' * indent}{text}"

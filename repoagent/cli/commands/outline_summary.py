@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from repoagent.cli.commands import model_calls
 from repoagent.cli.commands.outline import bytes_of
-from repoagent.cli.session import Session, emit, find_worktree, select
+from repoagent.cli.session import Session, emit, find_worktree, select_fields
 from repoagent.cli.ui.table import Page
-from repoagent.display_text import clean, one_line, plural
+from repoagent.display_text import one_line, plural, sanitize
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.memory.file_summaries import FileSummary
-    from repoagent.memory.file_summary_store import SourceFile, Summary
+    from repoagent.memory.file_summary_store import SourceFile, StoredSummary
 
 
 def show_summaries(session: Session, options: SimpleNamespace) -> None:
@@ -28,12 +28,12 @@ def show_summaries(session: Session, options: SimpleNamespace) -> None:
 
     If the model fails or a limit is reached, the completed summaries are shown before the error is raised.
     """
-    from repoagent.git.worktree import layout
-    from repoagent.memory.file_summaries import plan, summarize
+    from repoagent.git.worktree import layout_of
+    from repoagent.memory.file_summaries import plan_summary, summarize_file
     from repoagent.memory.file_summary_store import SummaryCache
 
     worktree = find_worktree()
-    dirs = None if worktree is None else layout(worktree)
+    dirs = None if worktree is None else layout_of(worktree)
     settings, terminal = model_calls.open_for_summaries(session, dirs, options)
     files = []
     for file in _sources(worktree, options.files):
@@ -44,12 +44,12 @@ def show_summaries(session: Session, options: SimpleNamespace) -> None:
     if not files:
         raise NothingDone("nothing to summarize")
     cache, words = SummaryCache(dirs, options.refresh, terminal.warn), options.words
-    if plan(files, cache, words=words).calls == 0:
-        _show_done([summarize(file, cache, words=words) for file in files], options, terminal, None)
+    if plan_summary(files, cache, words=words).calls == 0:
+        _show_done([summarize_file(file, cache, words=words) for file in files], options, terminal, None)
         return
     ready = model_calls.ready_for(settings, terminal, record=options.record, reply=options.reply)
     context = ready.context_tokens
-    todo = plan(files, cache, words=words, context_tokens=context)
+    todo = plan_summary(files, cache, words=words, context_tokens=context)
     segments = f"{todo.asked} of {todo.parts} segments"
     objects = segments if todo.parts > len(files) else plural(todo.asked, "file")
     estimate = (todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
@@ -66,7 +66,7 @@ def show_summaries(session: Session, options: SimpleNamespace) -> None:
             for file in files:
                 top = Path.cwd() if worktree is None else worktree.top
                 model_calls.charge(ready, "summary", top, (file.path or "-",))
-                summary = summarize(
+                summary = summarize_file(
                     file, cache, ready.model, ready.meter,
                     words=words, context_tokens=context, output_tokens=ready.max_output_tokens,
                     on_part=show_part, on_wait=model_calls.retrying(working),
@@ -92,16 +92,20 @@ def _show_done(
     for each in done:
         lines += [""] if lines else []
         lines += [page.paint(one_line(each.file.path), "bold"), ""] if len(done) > 1 else []
-        for line in clean(each.summary.text).split("\n"):
+        for line in sanitize(each.summary.text).split("\n"):
             words = line.lstrip()
             hanging = "  " if words.startswith("- ") else ""
             lines += page.wrap(words, line[: len(line) - len(words)], hanging)
         names = ("start", "end", "first_line", "last_line", "scope", "sha256")
         parts = [
-            {**select(part.part, *names), **_summary_object(part.summary), "new": part.asked}
+            {**select_fields(part.part, *names), **_summary_object(part.summary), "new": part.asked}
             for part in each.parts
         ]
-        head = {**select(each.file, "path", "sha256"), "size": len(each.file.data), "words": each.words}
+        head = {
+            **select_fields(each.file, "path", "sha256"),
+            "size": len(each.file.data),
+            "words": each.words,
+        }
         content = {**head, **_summary_object(each.summary), "new": each.asked, "parts": parts}
         files.append(content)
         state = "new" if each.asked else "cached"
@@ -116,7 +120,7 @@ def _show_done(
     emit(terminal, content, lines, as_json=options.as_json, notes=notes)
 
 
-def _summary_object(summary: Summary) -> dict[str, object]:
+def _summary_object(summary: StoredSummary) -> dict[str, object]:
     """A summary as JSON data; `file` is the file to edit to correct it."""
     return {
         "summary": summary.text,
@@ -130,9 +134,9 @@ def _summary_object(summary: Summary) -> dict[str, object]:
 def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFile]:
     """The files to summarize. Raises UsageError for a missing file, Refused for one that is binary or must not be
     sent."""
-    from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
+    from repoagent.edit.guards.off_limits import LFS_POINTER, holds_secrets, off_limits_gate
     from repoagent.git.files import no_such_file, read_source
-    from repoagent.git.worktree import relative
+    from repoagent.git.worktree import relative_path
     from repoagent.memory.file_summary_store import SourceFile
 
     files: dict[str, SourceFile] = {}
@@ -143,8 +147,8 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
         elif worktree is None:
             data = bytes_of(name)
         else:
-            path = relative(worktree, name, Path.cwd())
-            if reason := gate(worktree.top, [path])(path):
+            path = relative_path(worktree, name, Path.cwd())
+            if reason := off_limits_gate(worktree.top, [path])(path):
                 raise Refused(reason)
             if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
                 raise UsageError(f"{name} is a folder; name files in it")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.options import rows_option
-from repoagent.cli.session import Repository, pass_repository, select
-from repoagent.cli.ui.table import Page, fit
-from repoagent.display_text import clean, display_width
+from repoagent.cli.session import Repository, pass_repository, select_fields
+from repoagent.cli.ui.table import Page, fold_words
+from repoagent.display_text import display_width, sanitize
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def command(repo: Repository, /, **values: Any) -> int:
 
     The search also covers entries that you edited by hand. It uses no model.
     """
-    from repoagent.memory.search.search import Search, answer, parse
+    from repoagent.memory.search.search import SearchOptions, answer_query, parse_query
 
     options, terminal = SimpleNamespace(**values), repo.terminal
     query = " ".join(options.words)
     if not query.strip():
         raise UsageError("the query is empty")
-    if not parse(query).words:
+    if not parse_query(query).words:
         raise UsageError(f"the query {query!r} has no words to search for")
     paths = [repo.relative(file) for file in options.files]
     page = Page.of(terminal)
@@ -84,17 +84,17 @@ def command(repo: Repository, /, **values: Any) -> int:
     if page.width is not None:
         width = min(_LINES * (page.width - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
     kinds: list[Any] = [KINDS[kind][0] for kind in options.kinds]
-    search = Search(limit=options.limit, kinds=kinds, files=[] if "." in paths else paths, width=width)
+    search = SearchOptions(limit=options.limit, kinds=kinds, files=[] if "." in paths else paths, width=width)
     with terminal.working("searching") if terminal.moves else nullcontext() as working:
 
         def show_progress(done: int, total: int) -> None:
             if working is not None:
                 working.progress("reading the memories", done / total)
 
-        result = answer(repo.layout, query, search, warn=terminal.warn, progress=show_progress)
+        result = answer_query(repo.layout, query, search, warn=terminal.warn, progress=show_progress)
     hits = [
         {
-            **select(hit, "file", "name", "kind", "date", "snippet", "path", "line", "stale", "also"),
+            **select_fields(hit, "file", "name", "kind", "date", "snippet", "path", "line", "stale", "also"),
             "marks": [list(mark) for mark in hit.marks],
             "score": round(hit.score, 4),
         }
@@ -128,11 +128,11 @@ def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     room = None if page.width is None else page.width - len(_INDENT)
     marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}
     words = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
-    for line in fit(_one_line(hit.snippet), room):
+    for line in fold_words(_one_line(hit.snippet), room):
         yield _INDENT + words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
     location = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
     yield _INDENT + page.paint(location, "dim")
 
 
 def _one_line(text: str) -> str:
-    return clean(text).replace("\n", "^J").replace("\t", " ")
+    return sanitize(text).replace("\n", "^J").replace("\t", " ")

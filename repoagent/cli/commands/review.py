@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.options import Command
+from repoagent.cli.options import GroupedCommand
 from repoagent.cli.session import Repository, Session, emit, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
 
 
-class Review(Command):
+class Review(GroupedCommand):
     """A command with pathspecs after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -58,10 +58,10 @@ def _verb(name: str, state: State, line: str) -> click.Command:
     @json_option
     @pass_session
     def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
-        from repoagent.git.worktree import layout, open_worktree
+        from repoagent.git.worktree import layout_of, open_worktree
         from repoagent.review.dismissals import record_verdict
 
-        match = record_verdict(layout(open_worktree(Path.cwd())), finding, state, reason=reason)
+        match = record_verdict(layout_of(open_worktree(Path.cwd())), finding, state, reason=reason)
         content = {"id": match.id, "rule": match.rule, "state": state}
         emit(session.terminal(), content, as_json=as_json, notes=[f"{state}: {match.title}"])
 
@@ -156,7 +156,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     input.
     """
     options = SimpleNamespace(**values)
-    from repoagent.git.worktree import layout, open_at_head
+    from repoagent.git.worktree import layout_of, open_at_head
 
     cwd = Path.cwd()
     if options.as_json and options.form != "text":
@@ -180,18 +180,18 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
         last = read_last(repo.layout, warn=repo.terminal.warn)
         findings = list(dict.fromkeys(find_in(last, word) for word in options.words))
         return _fix(repo, options, findings, commits=last is not None and bool(last.head))
-    from repoagent.cli.commands.review_report import reaches, save_for_dismissal, show
-    from repoagent.cli.ui.terminal import deliver
+    from repoagent.cli.commands.review_report import reaches_level, save_for_dismissal, show_report
+    from repoagent.cli.ui.terminal import deliver_document
     from repoagent.review.finding import parse_levels
     from repoagent.review.read_diff import read_change
-    from repoagent.review.report_formats import render
+    from repoagent.review.report_formats import render_report
     from repoagent.review.review import ReviewSession, review
     from repoagent.review.untrusted_change import settings_before
 
     selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)
     flags |= {**parse_levels(options.rules), "review.fail_on": options.fail_on}
     worktree, head = open_at_head(cwd)
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     repo = Repository(worktree, dirs, *session.open(dirs, flags), cwd)
     terminal = repo.terminal
     if options.fix:
@@ -213,12 +213,12 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     if report.findings or report.dismissed:
         save_for_dismissal(dirs, report)
     if is_text:
-        show(report, terminal, top=worktree.top)
+        show_report(report, terminal, top=worktree.top)
     for each, path in outputs:
-        deliver(terminal, os.fsdecode(render(report, each)), path)
+        deliver_document(terminal, os.fsdecode(render_report(report, each)), path)
     if options.fix:
         return _fix(repo, options, report.findings, commits=bool(change.head))
-    return Exit.NOTHING if reaches([report], repo.settings.text("review.fail_on")) else Exit.DONE
+    return Exit.NOTHING if reaches_level([report], repo.settings.text("review.fail_on")) else Exit.DONE
 
 
 def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
@@ -247,14 +247,14 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
 
 
 def _show_prompt(change: Change, session: ReviewSession, terminal: Terminal, *, as_json: bool) -> Exit:
-    from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
+    from repoagent.cli.commands.context import PromptBlock, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
-    from repoagent.review.llm.review import prompts, review_settings
+    from repoagent.review.llm.review import first_prompts, review_settings
 
-    calls = prompts(change, session)
+    calls = first_prompts(change, session)
     if not calls:
         raise NothingDone(f"nothing in {change.title} to send to a model")
-    blocks: list[Block] = []
+    blocks: list[PromptBlock] = []
     for prompt in calls:
         parts = ("system", prompt.system), ("user", prompt.opening)
         blocks += blocks_from((role, part) for role, several in parts for part in several)

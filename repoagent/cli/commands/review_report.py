@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.table import Page, ago, fit
-from repoagent.display_text import clean, display_width, one_line, plural
+from repoagent.cli.ui.table import Page, age_text, fold_words
+from repoagent.display_text import display_width, one_line, plural, sanitize
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
 from repoagent.review.finding import RULES, Finding, Level, Report, save_last
@@ -31,7 +31,7 @@ _DIFF = 60  # lines of a suggestion
 _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
 
 
-def reaches(reports: Iterable[Report], word: str) -> bool:
+def reaches_level(reports: Iterable[Report], word: str) -> bool:
     """Whether any finding is at the level `word` or above; always False for "never"."""
     worst = [level for report in reports if (level := report.worst()) is not None]
     return word != "never" and bool(worst) and max(worst) >= Level[word.upper()]
@@ -43,7 +43,7 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
         save_last(dirs, report)
 
 
-class Brief(NamedTuple):
+class BriefFormat(NamedTuple):
     """The short form of a report, for hooks.
 
     below: findings below this level are shown as headings only, except those of a model; None for all levels.
@@ -54,7 +54,9 @@ class Brief(NamedTuple):
     why: str
 
 
-def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
+def show_report(
+    report: Report, terminal: Terminal, *, top: Path | None = None, brief: BriefFormat | None = None
+) -> None:
     """Write the report to standard output, and its notes and the list of what was not reviewed to standard error.
 
     With `top`, paths are relative to the current folder, so that a terminal can open them.
@@ -74,7 +76,7 @@ def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: 
 def lines(
     report: Report,
     page: Page,
-    brief: Brief | None = None,
+    brief: BriefFormat | None = None,
     *,
     top: Path | None = None,
     now: float | None = None,
@@ -109,14 +111,14 @@ def lines(
     for hint in (brief.why if brief and small else "", "hide one with: repoagent review dismiss ID"):
         if hint and report.findings:
             yield page.paint(hint, "dim")
-    for line in fit(_total(report), page.width):
+    for line in fold_words(_total(report), page.width):
         yield line if report.findings else page.paint(line, "green")
 
 
 def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
     level, location = finding.level.word, finding.location
     title = f"{level} {one_line(finding.rule)}: {one_line(finding.title) or '(no title)'}"
-    first, *rest = fit(title, page.width)
+    first, *rest = fold_words(title, page.width)
     yield page.paint(level, *_STYLES[finding.level]) + page.paint(first.removeprefix(level), "bold")
     yield from (page.paint(line, "bold") for line in rest)
     name = one_line(location.path if top is None else os.path.relpath(top / location.path))
@@ -138,14 +140,14 @@ def _body(finding: Finding, page: Page) -> Iterator[str]:
     for paragraph in body.split("\n") if body else ():
         text = one_line(paragraph.expandtabs(4).rstrip())
         indent = text[: len(text) - len(text.lstrip(" "))][:20]
-        for line in fit(text.lstrip(" "), None if room is None else room - len(indent)):
+        for line in fold_words(text.lstrip(" "), None if room is None else room - len(indent)):
             yield f"  {indent}{line}".rstrip()
 
 
 def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:
     for commit in finding.evidence[:_COMMITS]:
         date = time.strftime("%Y-%m-%d", time.gmtime(max(0, min(commit.time, 2**37))))
-        short, since = one_line(commit.commit[:10]), ago(max(0.0, now - commit.time))
+        short, since = one_line(commit.commit[:10]), age_text(max(0.0, now - commit.time))
         line = f"  {short} {date} {one_line(commit.subject) or '(no subject)'}"
         if page.width is None or display_width(line) + display_width(since) + 4 <= page.width:
             line += f"  ({since})"
@@ -207,7 +209,7 @@ def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None or texts[0] == texts[1]:
         return
-    from repoagent.cli.ui.diff import render
+    from repoagent.cli.ui.diff import render_diff
     from repoagent.git.files import Content, FileChange
     from repoagent.patch.render import canonical_diff
 
@@ -216,9 +218,9 @@ def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     _, mark, hunks = diff.partition("\n@@ ")
     if not mark:  # a binary file
         return
-    text = render(f"@@ {hunks}".expandtabs(8), color=page.color, columns=page.width and page.width - 2)
+    text = render_diff(f"@@ {hunks}".expandtabs(8), color=page.color, columns=page.width and page.width - 2)
     diff_lines = text.removesuffix("\n").split("\n")
-    yield f"  suggested{f' in {clean(path)}' if path != finding.location.path else ''}:"
+    yield f"  suggested{f' in {sanitize(path)}' if path != finding.location.path else ''}:"
     yield from (f"  {line}" for line in diff_lines[:_DIFF])
     if len(diff_lines) > _DIFF:
         yield f"  and {len(diff_lines) - _DIFF} more lines"

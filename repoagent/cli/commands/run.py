@@ -12,7 +12,7 @@ import click
 
 from repoagent.cli import Ended
 from repoagent.cli.commands import run_options
-from repoagent.cli.options import Command, file_path, refuse_conflicts, show_prompt_option, words_in
+from repoagent.cli.options import GroupedCommand, file_path, read_words, refuse_conflicts, show_prompt_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
 
@@ -43,7 +43,7 @@ OPTION_GROUPS = {  # by their parameters
 }  # fmt: skip
 
 
-@click.command(cls=Command, epilog=EPILOG, option_groups=OPTION_GROUPS)
+@click.command(cls=GroupedCommand, epilog=EPILOG, option_groups=OPTION_GROUPS)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option(
     "-F", "--file", "prompt_file", type=file_path, metavar="FILE", help="Read the prompt from FILE."
@@ -73,11 +73,11 @@ def command(session: Session, /, **values: Any) -> Exit:
     PROMPT describes the task; a second argument `-` adds standard input. Every run is recorded; resume an interrupted
     one with --resume.
     """
-    from repoagent.llm.open_model import preload
+    from repoagent.llm.open_model import preload_model
 
     options = SimpleNamespace(**values)
     refuse_conflicts(options, CONFLICTS)
-    preload(options.model or os.environ.get("REPOAGENT_MODEL"))
+    preload_model(options.model or os.environ.get("REPOAGENT_MODEL"))
     repo = open_repository(session, run_options.flags_of(options))
     repo.settle()
     if options.show_prompt:
@@ -142,7 +142,7 @@ def _run_for_user(options: SimpleNamespace, repo: Repository) -> Exit:
 
 
 def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
-    from repoagent.cli.commands.run_output import EventStream, emit, emit_error, exit_code
+    from repoagent.cli.commands.run_output import EventStream, emit_error, emit_event, exit_code
     from repoagent.llm.model import display_name
     from repoagent.tasks.worktree import run_in_worktree
 
@@ -159,7 +159,7 @@ def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
     ui = EventStream(yes=request.mode in {"auto", "auto-edit"})
     ready = _open_model(options, repo.settings, ui.say)
     model = display_name(ready.model.spec)
-    emit("start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": model})
+    emit_event("start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": model})
     if inherited:
         ui.say(inherited)
     try:
@@ -181,10 +181,10 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
     if options.prompt_file is not None:
         if options.words:
             raise UsageError("--file cannot be combined with a PROMPT")
-        prompt = words_in(options.prompt_file, "prompt").strip()
+        prompt = read_words(options.prompt_file, "prompt").strip()
     else:
         words = " ".join(word for word in options.words if word != "-")
-        piped = words_in(Path("-"), "prompt") if "-" in options.words else ""
+        piped = read_words(Path("-"), "prompt") if "-" in options.words else ""
         prompt = "\n\n".join(filter(None, (words, piped))).strip()
     name, fresh = run_options.chosen_name(options, repo.worktree, "run")
     if not prompt and fresh:

@@ -49,7 +49,7 @@ def approval_options(noun: str) -> Callable[[F], F]:
     """Decorator that adds the options for the model, approvals and conversation. `noun` is "run" or "chat"."""
     stop = "; without a PROMPT, from where it stopped" if noun == "run" else ""
     save = "Save the conversation as NAME, or continue it if it exists."
-    return shared.together(
+    return shared.combine_options(
         shared.model_option,
         click.option("--mode", type=click.Choice(_MODES), metavar="MODE", help=_HELP_OF_MODES),
         click.option("--continue", "continues", is_flag=True, help=f"Resume the last {noun}."),
@@ -65,7 +65,7 @@ def finish_options(noun: str) -> Callable[[F], F]:
         if noun == "run"
         else "Commit only when CMD passes."
     )
-    return shared.together(
+    return shared.combine_options(
         click.option("--check", metavar="CMD", help=check),
         shared.check_unconfined_option,
         click.option(
@@ -85,7 +85,7 @@ def limit_options(of: str = "") -> Callable[[F], F]:
     apply to."""
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
     agent_help = "Use another agent, from an installed package."
-    return shared.together(
+    return shared.combine_options(
         shared.number_option("--max-turns", type=click.IntRange(1), metavar="N", help=calls),
         shared.max_tokens_option,
         shared.max_cost_option,
@@ -113,34 +113,34 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
     """The name of the run or chat, and whether it is new. Raises UsageError for an unknown name, NothingDone if there
     is nothing to resume."""
-    from repoagent.git.worktree import layout
-    from repoagent.memory.conversations import checked, refuse_reserved
+    from repoagent.git.worktree import layout_of
+    from repoagent.memory.conversations import check_name, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
-    from repoagent.tasks.runs.list import find, runs
+    from repoagent.tasks.runs.list import find_run, list_runs
 
     def has_conversation(name: str) -> bool:
         return open_run_directory(dirs, name).conversation.exists()
 
     if "" in (options.resume, options.conversation):  # an empty variable of a script must not start a new run
         raise UsageError("--resume and --conversation need a name")
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     if sum(map(bool, (options.continues, options.resume, options.conversation))) > 1:
         raise UsageError("--continue, --resume and --conversation cannot be combined")
     if options.continues or (options.resume == LAST and not has_conversation(LAST)):
-        for run in runs(dirs):
+        for run in list_runs(dirs):
             if not run.starting and run.record.kind == kind and not run.record.parent:
                 return run.name, False
         begin = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
         raise NothingDone(f"no {kind} to resume; start one with {begin}")
     if options.resume:
         try:
-            return find(dirs, options.resume).name, False
+            return find_run(dirs, options.resume).name, False
         except UsageError:  # after cloning, a named run may have only a conversation
             if not has_conversation(options.resume):
                 raise
             return open_run_directory(dirs, options.resume).name, False
     if options.conversation:
-        name = checked(options.conversation)
+        name = check_name(options.conversation)
         refuse_reserved(name)
         return name, not has_conversation(name)
     return new_name(kind), True
@@ -179,7 +179,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
 
     Returns a sentence about these options and those that must be repeated; "" if there are none.
     """
-    from repoagent.tasks.runs.directory import host
+    from repoagent.tasks.runs.directory import host_name
     from repoagent.tasks.runs.list import read_run
 
     if options.forget or not run_dir.folder.is_dir():
@@ -192,7 +192,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
         overridden = name in explicit or (name in _EITHER and _EITHER & explicit.keys())
         if name not in _SAVED or overridden or getattr(options, name, None) == "":
             continue
-        if _is_inherited(name, value, settings, same_host=record.host == host()):
+        if _is_inherited(name, value, settings, same_host=record.host == host_name()):
             inherited[name] = value
             setattr(options, name, value)
         elif hasattr(options, name):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.cli.ui.outcome import ModelOutput, check_object, show_check, spending, usage_object
+from repoagent.cli.ui.outcome import ModelOutput, check_object, show_check, spending_line, usage_object
 from repoagent.dataclass import dataclass
-from repoagent.display_text import clean, list_some, plural
+from repoagent.display_text import list_some, plural, sanitize
 from repoagent.edit.ui import Decision, Proposal
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 
@@ -31,7 +31,7 @@ LONGEST = 1 << 20  # characters of an answer
 NO_ANSWER = "no answer on standard input"
 
 
-def emit(event: str, data: Mapping[str, object]) -> None:
+def emit_event(event: str, data: Mapping[str, object]) -> None:
     """Write one event as a line of JSON."""
     sys.stdout.write(json.dumps({"version": VERSION, "event": event, **data}) + "\n")
     sys.stdout.flush()
@@ -41,7 +41,7 @@ def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
     """Write the last event of a failed run: the error and the run's usage."""
     spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
     end = {"error": str(error), "exit": int(error.exit_code)}
-    emit("error", {**end, **spent, **error.details(), **error.last_messages()})
+    emit_event("error", {**end, **spent, **error.details(), **error.last_messages()})
 
 
 @dataclass
@@ -56,10 +56,10 @@ class EventStream:
     waited: float = 0.0
 
     def text(self, piece: str) -> None:
-        emit("text", {"text": piece})
+        emit_event("text", {"text": piece})
 
     def void(self, text: str) -> None:
-        emit("void", {"text": text})
+        emit_event("void", {"text": text})
 
     def event(self, event: LoopEvent) -> None:
         self.model_output.event(event)
@@ -70,13 +70,13 @@ class EventStream:
             observation = event.observation
             data = {name: getattr(observation, name) for name in ("kind", "ok", "text")}
             data["data"] = dict(observation.data)
-        emit(event.kind, data)
+        emit_event(event.kind, data)
 
     def note(self, sentence: str) -> None:
-        emit("note", {"text": sentence})
+        emit_event("note", {"text": sentence})
 
     def say(self, sentence: str) -> None:
-        emit("say", {"text": sentence})
+        emit_event("say", {"text": sentence})
 
     def running(self, command: str, output: Path) -> None:
         self.note(f"running {command}")
@@ -88,16 +88,16 @@ class EventStream:
         self.say(sentence)
 
     def output(self, data: bytes) -> None:
-        emit("output", {"text": data.decode("utf-8", "replace")})
+        emit_event("output", {"text": data.decode("utf-8", "replace")})
 
     def decide(self, proposal: Proposal) -> Decision:
         files = [change.name for change in proposal.changes]
         data = {"diff": proposal.diff, "remarks": list(proposal.remarks), "files": files}
         if proposal.message:  # commits edits that are already written
-            emit("commit-proposed", {**data, "message": proposal.message})
+            emit_event("commit-proposed", {**data, "message": proposal.message})
             return Decision("yes")
         if self.yes:
-            emit("edit", data)
+            emit_event("edit", data)
             return Decision("yes")
         verdict = self._ask("edit", data)
         if verdict.allowed:
@@ -116,16 +116,16 @@ class EventStream:
         return self._ask(request.kind, {name: data[name] for name in data if name != "kind"})
 
     def progress(self, kind: str, data: dict[str, object]) -> None:
-        emit(kind, data)
+        emit_event(kind, data)
 
     def end(self, outcome: RunOutcome) -> None:
-        emit("end", as_object(outcome))
+        emit_event("end", as_object(outcome))
 
     def _ask(self, of: str, data: Mapping[str, object]) -> Verdict:
-        from repoagent.tasks.runs.control import Stopped
+        from repoagent.tasks.runs.control import RunStopped
 
         self.asked += 1
-        emit("ask", {"id": self.asked, "of": of, **data})
+        emit_event("ask", {"id": self.asked, "of": of, **data})
         while line := sys.stdin.readline(LONGEST):
             try:
                 reply = json.loads(line)
@@ -134,7 +134,7 @@ class EventStream:
             if isinstance(reply, dict) and reply.get("stop"):
                 self.stopped = True
                 message = "stopped by the calling program; the changes so far are kept"
-                raise Stopped(message, f'stopped at the question "{of}"')
+                raise RunStopped(message, f'stopped at the question "{of}"')
             if not isinstance(reply, dict) or reply.get("id") != self.asked:
                 self.say(f"ignored a line that is not an answer to question {self.asked}")
                 continue
@@ -171,7 +171,7 @@ def show_run(
 
 
 def _some(paths: Sequence[str]) -> str:
-    return list_some([clean(path) for path in paths], SHOWN)
+    return list_some([sanitize(path) for path in paths], SHOWN)
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
@@ -192,7 +192,7 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
         add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])
         add += " && git commit --amend --no-edit" if outcome.commits else ""
         terminal.note(
-            f"new files not in the commit: {_some(outcome.left_out)}\n  add them with: {clean(add)}"
+            f"new files not in the commit: {_some(outcome.left_out)}\n  add them with: {sanitize(add)}"
         )
 
 
@@ -215,7 +215,7 @@ def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, st
 
 
 def spent(outcome: RunOutcome) -> str:
-    return f"{plural(outcome.turns, 'call')} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
+    return f"{plural(outcome.turns, 'call')} · {spending_line(outcome.usage, outcome.cost, outcome.seconds)}"
 
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:
@@ -240,22 +240,22 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
 
     Returns whether the error needs no further message.
     """
-    from repoagent.git.worktree import layout
-    from repoagent.llm.conversation import read
+    from repoagent.git.worktree import layout_of
+    from repoagent.llm.conversation import read_conversation
     from repoagent.tasks.restore import uncommitted_files
-    from repoagent.tasks.runs.control import Stopped
+    from repoagent.tasks.runs.control import RunStopped
     from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 
-    run_dir = RunDirectory(layout(worktree), name)
+    run_dir = RunDirectory(layout_of(worktree), name)
     try:
         refuse_foreign(run_dir)  # the conversation came with the repository
-        can_resume = not isinstance(error, Busy) and read(run_dir.conversation) is not None
+        can_resume = not isinstance(error, Busy) and read_conversation(run_dir.conversation) is not None
     except RepoagentError:
         can_resume = False
     changed = uncommitted_files(worktree, run_dir) if can_resume else ()
     if not can_resume or (isinstance(error, NothingDone) and not changed):
         return False
-    if isinstance(error, Stopped):  # its exit code has no sentence of its own
+    if isinstance(error, RunStopped):  # its exit code has no sentence of its own
         terminal.note(str(error))
     if changed:
         undo = f"undo these changes with `repoagent runs restore {name}`"
@@ -263,4 +263,4 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     command = f"`repoagent run --resume {name}`"
     if command not in str(error):
         terminal.note(f"resume with {command}")
-    return isinstance(error, (KeyboardInterrupt, Stopped))
+    return isinstance(error, (KeyboardInterrupt, RunStopped))

@@ -8,17 +8,17 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Verdict
-from repoagent.cli.ui.table import front
+from repoagent.cli.ui.table import longest_prefix
 from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
 from repoagent.dataclass import dataclass
-from repoagent.display_text import clean, display_width
+from repoagent.display_text import display_width, sanitize
 from repoagent.edit.ui import Decision, Proposal
 
 if TYPE_CHECKING:
     from repoagent.agent.actions import Observation
     from repoagent.agent.approvals.policy import Mode
     from repoagent.agent.loop import LoopEvent
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.cli.ui.terminal import Terminal
 
 _QUESTIONS = {
@@ -38,10 +38,10 @@ _BELOW = 8  # lines of the screen below the request
 
 
 def ask_user(terminal: Terminal) -> Asker:
-    """An asker that shows the whole request and asks the user. If the answer is "q", it raises Stopped."""
+    """An asker that shows the whole request and asks the user. If the answer is "q", it raises RunStopped."""
 
     def ask(request: ApprovalRequest) -> Verdict:
-        from repoagent.tasks.runs.control import Stopped
+        from repoagent.tasks.runs.control import RunStopped
 
         _show(terminal, request)
         include = request.kind == "include"
@@ -54,7 +54,7 @@ def ask_user(terminal: Terminal) -> Asker:
         answer = terminal.ask(question, {**choices, "q": "stop the run"})
         if answer == "q":
             message = "you stopped the run; its changes so far are kept"
-            raise Stopped(message, f'stopped at the question "{question.lower()}"')
+            raise RunStopped(message, f'stopped at the question "{question.lower()}"')
         if answer == "n" and include:
             return Verdict(False)  # a reason would not help the model
         if answer == "n":
@@ -105,9 +105,9 @@ def folded(text: str, width: int) -> list[str]:
     """Wrap `text` into lines of at most `width` columns, without control characters. A wrapped line ends in ↩."""
     lines: list[str] = []
     for line in text.rstrip("\n").split("\n"):
-        shown = clean(line).expandtabs(8)
+        shown = sanitize(line).expandtabs(8)
         while display_width(shown) > width:
-            start = front(shown, width - 2) or shown[:1]
+            start = longest_prefix(shown, width - 2) or shown[:1]
             blank = start.rfind(" ", max(1, len(start) - 20))  # a nearby space
             start = start[: blank + 1] if blank > 0 else start
             lines.append(f"{start} ↩")
@@ -129,14 +129,14 @@ class RunTerminal(TerminalInterface):
     _user_refused: bool = False  # the current action
 
     @classmethod
-    def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTerminal:
+    def of(cls, terminal: Terminal, working: ProgressDisplay, mode: Mode) -> RunTerminal:
         asker = ask_user(terminal) if terminal.can_ask else refuse_all
         return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
 
     def decide(self, proposal: Proposal) -> Decision:
         """Show a proposed edit and ask for a decision. A commit is accepted without asking, because its edits were
         shown when they were written."""
-        from repoagent.tasks.runs.control import Stopped
+        from repoagent.tasks.runs.control import RunStopped
 
         if proposal.message:
             return Decision("yes")
@@ -144,7 +144,7 @@ class RunTerminal(TerminalInterface):
             return Decision("no", reason="no terminal to ask for approval: edits need `--mode auto-edit`.")
         decision = super().decide(proposal)
         if decision.kind == "no" and not decision.reason:
-            raise Stopped("you rejected the change; the run has stopped", "stopped at a rejected change")
+            raise RunStopped("you rejected the change; the run has stopped", "stopped at a rejected change")
         return decision
 
     def event(self, event: LoopEvent) -> None:

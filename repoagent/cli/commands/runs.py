@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.options import number_option, together
-from repoagent.cli.session import Repository, pass_repository, select, write_json
+from repoagent.cli.options import combine_options, number_option
+from repoagent.cli.session import Repository, pass_repository, select_fields, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import clean, one_line, plural
+from repoagent.display_text import one_line, plural, sanitize
 from repoagent.errors import Busy, Exit, NothingDone, Refused
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @pass_repository
     def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
-        from repoagent.tasks.runs.list import find
+        from repoagent.tasks.runs.list import find_run
 
-        return command(repo, find(repo.layout, run, warn=repo.terminal.warn), **values)
+        return command(repo, find_run(repo.layout, run, warn=repo.terminal.warn), **values)
 
     return update_wrapper(opened, command)
 
@@ -82,8 +82,8 @@ def refuse_live(run: Run) -> None:
 
 def _as_object(run: Run) -> dict[str, object]:
     """`run.json`, the current state and the files."""
-    current = select(run, "name", "state", "problem", live="is_live")
-    return {**vars(run.record), **current, **select(run.run_dir, "folder", "conversation")}
+    current = select_fields(run, "name", "state", "problem", live="is_live")
+    return {**vars(run.record), **current, **select_fields(run.run_dir, "folder", "conversation")}
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object) -> None:
@@ -96,7 +96,7 @@ def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object)
     repo.emit({"runs": rows, **more}, [sentence] if sentence else [])
 
 
-_list_options = together(
+_list_options = combine_options(
     click.option("--live", is_flag=True, help="List only runs that are still running."),
     number_option(
         "-n", "--limit", type=click.IntRange(min=1), metavar="N",
@@ -125,10 +125,10 @@ def command(ctx: click.Context, /, **options: Any) -> Any:
 @pass_repository
 def list_command(repo: Repository, /, *, live: bool, limit: int | None) -> int:
     """List runs, newest first, with delegated runs below their parents."""
-    from repoagent.tasks.runs.list import runs, tree
+    from repoagent.tasks.runs.list import list_runs, run_tree
 
     terminal = repo.terminal
-    listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
+    listed = [run for run in list_runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
     if not (listed or live or repo.as_json):
         raise NothingDone('no runs yet; start one with `repoagent run "TASK"`')
     if limit is None and terminal.output_tty and not repo.as_json:
@@ -136,7 +136,7 @@ def list_command(repo: Repository, /, *, live: bool, limit: int | None) -> int:
     shown, notes = listed[:limit], [] if listed else ["no run is in progress"]
     if len(listed) > len(shown):
         notes.append(f"and {len(listed) - len(shown):,} older; list them with -n {len(listed)}")
-    table = table_lines(tree(shown), Page.of(terminal)) if shown else ()
+    table = table_lines(run_tree(shown), Page.of(terminal)) if shown else ()
     repo.emit({"runs": [_as_object(run) for run in shown], "total": len(listed)}, table, notes=notes)
     return Exit.DONE if listed else Exit.NOTHING
 
@@ -211,18 +211,18 @@ Print all turns with `repoagent conversation show NAME`."""
 @pass_repository
 def show_command(repo: Repository, /, *, run: str) -> None:
     """Show the progress of RUN: state, plan, delegated runs, cost and last turns."""
-    from repoagent.llm.conversation import read
+    from repoagent.llm.conversation import read_conversation
     from repoagent.storage.atomic import read_regular
     from repoagent.tasks.runs.control import unread
-    from repoagent.tasks.runs.list import children, chosen, runs
+    from repoagent.tasks.runs.list import choose_run, list_runs, subagents_of
 
-    everything = runs(repo.layout, warn=repo.terminal.warn)
-    selected = chosen(everything, run)
-    below, run_dir = children(selected, everything), selected.run_dir
+    everything = list_runs(repo.layout, warn=repo.terminal.warn)
+    selected = choose_run(everything, run)
+    below, run_dir = subagents_of(selected, everything), selected.run_dir
     last: Sequence[Turn] = ()
     plan = problem = ""
     try:
-        conversation = read(run_dir.conversation)
+        conversation = read_conversation(run_dir.conversation)
         last = conversation.turns[-_TURNS:] if conversation else ()
     except Refused as error:
         problem = str(error)
@@ -265,7 +265,7 @@ def show_command(repo: Repository, /, *, run: str) -> None:
         about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
         lines += page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
         lines += first(
-            "\n".join(line for line in clean(turn.text).splitlines() if line.strip()), _TURN, "    "
+            "\n".join(line for line in sanitize(turn.text).splitlines() if line.strip()), _TURN, "    "
         )
     repo.emit(content, lines)
 
@@ -273,12 +273,12 @@ def show_command(repo: Repository, /, *, run: str) -> None:
 def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
     """Names and values; empty ones are not shown."""
     from repoagent.cli.commands.run_options import as_command_line
-    from repoagent.tasks.runs.directory import moment, resume_command
+    from repoagent.tasks.runs.directory import parse_time, resume_command
 
     record, start = run.record, run.process_started
     yield "now" if run.is_live else "problem" if run.problem else "end", status_line(run)
     if start:
-        seconds = moment(record.ended) - start
+        seconds = parse_time(record.ended) - start
         length = f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
         took = f", took {length}" if seconds > 0 else ""
         resumed = ", resumed" if record.started and record.started != record.process_started else ""
@@ -319,7 +319,7 @@ linked work tree is removed if everything in it is committed."""
 @pass_run
 def delete_command(repo: Repository, run: Run, /, *, yes: bool) -> None:
     """Delete RUN, which must have ended."""
-    from repoagent.tasks.runs.control import delete
+    from repoagent.tasks.runs.control import delete_run
     from repoagent.tasks.runs.directory import first_line
     from repoagent.tasks.worktree import delete_linked
 
@@ -331,7 +331,7 @@ def delete_command(repo: Repository, run: Run, /, *, yes: bool) -> None:
             refusal=f"use --yes to delete {run.name}", declined=f"{run.name} was not deleted",
         )  # fmt: skip
     branch = delete_linked(repo.worktree, run.name, run.record.worktree, run.record.branch)
-    archived = delete(run)
+    archived = delete_run(run)
     sentence = f"deleted {run.name}" + (f"; {branch}" if branch else "")
     if archived:
         sentence += f"; restore its conversation with `repoagent conversation undo {run.name}`"
@@ -359,9 +359,9 @@ NAME.md into the run's inbox/ folder."""
 @pass_run
 def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) -> None:
     """Send TEXT to RUN, which must be running."""
-    from repoagent.tasks.runs.control import message
+    from repoagent.tasks.runs.control import send_message
 
-    file = message(run, " ".join(words))
+    file = send_message(run, " ".join(words))
     report(repo, [run], f"sent to {run.name}, which will read it before its next model call", file=file)
 
 
@@ -383,16 +383,16 @@ stop a run by creating a file named stop in its folder."""
 @pass_run
 def stop_command(repo: Repository, run: Run, /, *, now: bool) -> int:
     """Stop RUN before its next model call, or at once with --now."""
-    from repoagent.tasks.runs.control import StillRunning, stop, terminate_run, wait
+    from repoagent.tasks.runs.control import StillRunning, stop_run, terminate_run, wait_for_run
 
-    reached = stop(run)
+    reached = stop_run(run)
     if not now:
         more = "will stop before the next model call; use --now to stop at once"
         report(repo, reached, f"{_all_of(reached)} {more}")
         return Exit.DONE
     ended = terminate_run(run)
     try:
-        state = wait(run, _PATIENCE).state
+        state = wait_for_run(run, _PATIENCE).state
     except StillRunning:
         state = "still running"
     done = f"ended the process of {_all_of(reached)}" if ended else f"asked {run.name} to stop"
@@ -418,9 +418,9 @@ unreadable run, 7 still running after --timeout."""
 @pass_run
 def wait_command(repo: Repository, run: Run, /, *, timeout: float | None) -> int:
     """Wait for RUN to end, and exit with its exit code."""
-    from repoagent.tasks.runs.control import wait
+    from repoagent.tasks.runs.control import wait_for_run
 
-    run = wait(run, timeout)
+    run = wait_for_run(run, timeout)
     status = status_line(run)
     report(repo, [run], f"{run.name}: {run.state}{f', {status}' if status else ''}")
     return run.exit_code

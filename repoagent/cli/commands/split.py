@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.options import edit_request, flag, is_given, parse_check, refuse_conflicts
-from repoagent.cli.session import Session, json_option, pass_session, select
+from repoagent.cli.options import edit_request, is_given, option_flag, parse_check, refuse_conflicts
+from repoagent.cli.session import Session, json_option, pass_session, select_fields
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import clean, list_some, one_line, plural
+from repoagent.display_text import list_some, one_line, plural, sanitize
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path
 from repoagent.storage.json_files import dumps
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.join import JoinOutcome
-    from repoagent.split.folder_index import Index
+    from repoagent.split.folder_index import SplitIndex
     from repoagent.split.join import SegmentConflict
     from repoagent.split.pack import Segment
     from repoagent.split.refresh import RefreshResult
@@ -91,7 +91,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
         return _join(session, options)
     for option in OF_JOIN:
         if is_given(options, option):
-            raise UsageError(f"{flag(option)} needs --join INDEX")
+            raise UsageError(f"{option_flag(option)} needs --join INDEX")
     terminal = session.terminal()
     if options.refresh is not None:
         _refresh(terminal, options)
@@ -104,7 +104,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
 
 def _split(terminal: Terminal, options: SimpleNamespace) -> None:
     from repoagent.split import source as split_source
-    from repoagent.split.folder_writer import create
+    from repoagent.split.folder_writer import create_split
     from repoagent.split.pack import TARGET_BYTES
 
     cwd, output = Path.cwd(), options.output
@@ -116,11 +116,11 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
     with terminal.working(f"splitting {text.path or 'standard input'}"):
         written = True
         if output is not None:
-            index = create(text, how, cwd / output)
+            index = create_split(text, how, cwd / output)
         elif options.as_json and (text.worktree is None or not text.path):
             written, index = False, split_source.new_index(text, how, Path())
         else:
-            index = create(text, how)
+            index = create_split(text, how)
     if options.as_json:
         terminal.styled(_json(index, written=written))
     else:
@@ -129,14 +129,14 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
 
 def _refresh(terminal: Terminal, options: SimpleNamespace) -> None:
     from repoagent.split.folder_index import base_bytes
-    from repoagent.split.refresh import refresh
+    from repoagent.split.refresh import refresh_split
 
     if options.output is not None:
         raise UsageError("--refresh cannot be combined with -o")
     cwd = Path.cwd()
     text = None if options.file is None else _text(options.file, cwd)
     with terminal.working(f"refreshing {options.refresh}"):
-        done = refresh(
+        done = refresh_split(
             cwd / options.refresh, cwd, text=text,
             target=options.target, natural=options.natural or None, language=options.language,
         )  # fmt: skip
@@ -163,11 +163,13 @@ def _text(file: str, cwd: Path) -> SourceText:
         return SourceText("", data)
 
 
-def _json(index: Index, done: RefreshResult | None = None, *, written: bool = True) -> str:
+def _json(index: SplitIndex, done: RefreshResult | None = None, *, written: bool = True) -> str:
     """The content of `index.json`, and the `folder` that it was written to (null if none)."""
     content = {"version": VERSION, "folder": str(index.folder) if written else None, **index.to_dict()}
     if done is not None:
-        content["refresh"] = select(done, "written", "added", "removed", "edited", "to_merge", "merged")
+        content["refresh"] = select_fields(
+            done, "written", "added", "removed", "edited", "to_merge", "merged"
+        )
     return dumps(content, indent=2).decode() + "\n"
 
 
@@ -191,7 +193,7 @@ _WHAT = 60  # columns of the content in a pipe
 
 
 def _show(
-    index: Index, data: bytes, terminal: Terminal, cwd: Path, done: RefreshResult | None = None
+    index: SplitIndex, data: bytes, terminal: Terminal, cwd: Path, done: RefreshResult | None = None
 ) -> None:
     """Print the segments of `data` as a table; at most `_MOST` of them on a terminal."""
     page, source = Page.of(terminal, least=1), index.source
@@ -248,7 +250,7 @@ def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
             yield from page.sentence(f"{list_some(names, 8)}: {meaning}", style)
 
 
-def _content(index: Index, segment: Segment, data: bytes) -> str:
+def _content(index: SplitIndex, segment: Segment, data: bytes) -> str:
     """The scope and the outermost symbols of a segment, otherwise its first line."""
     if segment.start == segment.end:
         return "(removed from the source)"
@@ -264,7 +266,7 @@ def _content(index: Index, segment: Segment, data: bytes) -> str:
         text = (
             data[segment.start : segment.end][:400].decode(encoding, "replace").strip().split("\n")[0][:100]
         )
-    return clean(text.replace("\n", " ").replace("\t", " "))
+    return sanitize(text.replace("\n", " ").replace("\t", " "))
 
 
 CHOICES = {"y": "discard these source changes and use the segments", "q": "quit; change nothing"}
@@ -279,11 +281,11 @@ HOW = {
 
 def _join(session: Session, options: SimpleNamespace) -> Exit:
     """Join the split of --join, and show the outcome. Raises whatever joining raises."""
-    from repoagent.cli.app import settle
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.app import settle_interrupted_edits
+    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.cli.ui.terminal_interface import TerminalInterface
-    from repoagent.edit.join import join
-    from repoagent.git.worktree import layout
+    from repoagent.edit.join import join_split
+    from repoagent.git.worktree import layout_of
     from repoagent.split.folder_index import read_index
     from repoagent.split.join import describe_conflicts
     from repoagent.split.source import worktree_of
@@ -295,11 +297,11 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     cwd, index = Path.cwd(), Path(options.join)
     split = read_index(index)
     worktree = None if split.source.path.startswith("/") else worktree_of(split, cwd)
-    dirs = None if worktree is None else layout(worktree)
+    dirs = None if worktree is None else layout_of(worktree)
     settings, terminal = session.open(dirs, parse_check(options))
     if worktree is not None:
-        settle(worktree, terminal)
-    working = Working(terminal, "")
+        settle_interrupted_edits(worktree, terminal)
+    working = ProgressDisplay(terminal, "")
     ui = TerminalInterface(terminal, working, yes=True, commits=not options.no_commit, model=False)
     message = words.strip("\n")
     request = edit_request(options, settings, f"{message}\n" if message else "")
@@ -321,7 +323,7 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
         return options.dry_run or terminal.ask("Discard them", CHOICES) == "y"
 
     try:
-        outcome = join(index, cwd, request, settings, ui, discards=discards if options.force else None)
+        outcome = join_split(index, cwd, request, settings, ui, discards=discards if options.force else None)
     finally:
         working.quiet()
     _show_joined(outcome, terminal, ui.shown_remarks, as_json=options.as_json)

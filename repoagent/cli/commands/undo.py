@@ -67,7 +67,7 @@ _COLUMNS = (
 
 
 def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> None:
-    from repoagent.display_text import clean, fold
+    from repoagent.display_text import sanitize, wrap_line
     from repoagent.edit import undo
     from repoagent.git.process import git_output
     from repoagent.git.undo_log import list_undoable
@@ -93,4 +93,4 @@ def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> Non
         where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commits"
         how = "" if result.moved else " (a new commit)"
         sentence = f"{done} {quoted_subject}({(edit.commit or '')[:7]}); {where}{how}\n"
-        terminal.done(fold(clean(sentence), terminal.width) if terminal.output_tty else sentence)
+        terminal.done(wrap_line(sanitize(sentence), terminal.width) if terminal.output_tty else sentence)

@@ -13,10 +13,10 @@ from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit
-from repoagent.uses.report import definition_lines, files_in_short, lines_of, marks, notes, within
+from repoagent.uses.report import caveats, definition_lines, files_in_short, lines_of, marks, using_functions
 
 if TYPE_CHECKING:
-    from repoagent.uses.symbols import Answer
+    from repoagent.uses.symbols import UsesAnswer
 
 EXAMPLES = """\b
 Examples:
@@ -44,10 +44,10 @@ def command(repo: Repository, /, *, target: str, limit: int) -> int:
 
     SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
     """
-    from repoagent.edit.guards.off_limits import gate
-    from repoagent.uses.report import answer as answer_of
+    from repoagent.edit.guards.off_limits import off_limits_gate
+    from repoagent.uses.report import answer_uses as answer_of
 
-    withheld = gate(repo.worktree.top, ())
+    withheld = off_limits_gate(repo.worktree.top, ())
     answer = answer_of(repo.worktree, target, withheld, limit=limit, path_of=repo.relative)
     something = any(uses.files or uses.definitions for uses in answer.symbols)
     nothing = f"no other file uses {target}" if answer.file else f"no symbol named {target}"
@@ -74,7 +74,7 @@ COLUMNS = {
 }
 
 
-def _lines(answer: Answer, page: Page) -> Iterator[str]:
+def _lines(answer: UsesAnswer, page: Page) -> Iterator[str]:
     first = answer.symbols[0] if answer.symbols else None
     rows: list[tuple[Cell, ...]] = []
     if answer.file:
@@ -89,7 +89,7 @@ def _lines(answer: Answer, page: Page) -> Iterator[str]:
     elif first is not None:
         heading = list(definition_lines(first))
         for row in first.files:
-            dim = (lines_of(row), one_line(within(row)), marks(row))
+            dim = (lines_of(row), one_line(using_functions(row)), marks(row))
             number = f"{len(row.lines)}"
             rows.append(((one_line(row.path), "path"), (number,), *((text, "dim") for text in dim)))
     for text in heading:
@@ -102,5 +102,5 @@ def _lines(answer: Answer, page: Page) -> Iterator[str]:
         ends.append(f"Used in no other file: {', '.join(answer.unused)}.")
     if first is not None and not answer.file and not first.files:
         ends.append("No uses found.")
-    for text in (*ends, *notes(answer)):
+    for text in (*ends, *caveats(answer)):
         yield from page.sentence(one_line(text), "dim")

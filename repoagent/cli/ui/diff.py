@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from repoagent.display_text import clean, paint, width
+from repoagent.display_text import character_width, paint, sanitize
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
@@ -18,7 +18,7 @@ _ALIKE = 0.5  # lines below this similarity are not versions of each other
 _CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins with it
 
 
-def render(diff: str, *, color: bool, columns: int | None = None) -> str:
+def render_diff(diff: str, *, color: bool, columns: int | None = None) -> str:
     """Make a canonical diff safe to print. It is colored if `color` is set, and wrapped at `columns` unless that is
     None.
 
@@ -32,11 +32,11 @@ def render(diff: str, *, color: bool, columns: int | None = None) -> str:
             shown = styles if color else ()
             start = 0
             for at, character in enumerate(text):
-                step = width(character, column)
+                step = character_width(character, column)
                 if limit is not None and column + step > limit:
                     out += [paint(text[start:at], *shown), "\n", _CONTINUED]
                     start, column = at, len(_CONTINUED)
-                    step = width(character, column)
+                    step = character_width(character, column)
                 column += step
             out.append(paint(text[start:], *shown))
         out.append("\n")
@@ -49,7 +49,7 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
         line = lines[at]
         at += 1
         if match := _HUNK.fullmatch(line):
-            yield [(line[: match.start(5)], ("cyan",)), (clean(match[5]), ())]
+            yield [(line[: match.start(5)], ("cyan",)), (sanitize(match[5]), ())]
             # lines are counted, because their text may look like a header
             old, new, end = int(match[2] or 1), int(match[4] or 1), at
             while end < len(lines) and (old > 0 or new > 0 or lines[end].startswith("\\")):
@@ -63,7 +63,7 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
                 at += 1
             yield [("Binary content differs", ())]
         else:
-            yield [(clean(line), ("bold",))]
+            yield [(sanitize(line), ("bold",))]
 
 
 def _body(lines: list[str]) -> Iterator[list[Segment]]:
@@ -111,13 +111,13 @@ def _painted(line: str, marks: list[bool] | None) -> list[Segment]:
     marker, text = line[:1], line[1:]
     style = _COLORS.get(marker)
     if style is None:
-        return [(clean(line), ())]
+        return [(sanitize(line), ())]
     body = text.rstrip(" \t\r") if marker == "+" else text
     segments: list[Segment] = [(marker, (style,))]
     at = 0
     for changed, run in groupby((marks or [False] * len(text))[: len(body)]):
         size = len(list(run))
-        segments.append((clean(body[at : at + size]), (style, "reverse") if changed else (style,)))
+        segments.append((sanitize(body[at : at + size]), (style, "reverse") if changed else (style,)))
         at += size
-    segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing whitespace, marked as in git
+    segments.append((sanitize(text[len(body) :]), ("on-red",)))  # trailing whitespace, marked as in git
     return segments

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.display_text import clean, display_width, paint
+from repoagent.display_text import display_width, paint, sanitize
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -285,7 +285,7 @@ class Markdown:
 
     def _put_code(self, code: str) -> None:
         spans = self._code.line(code) if self._color else [(code, ())]
-        line = "".join(paint(clean(text), *styles) for text, styles in spans)
+        line = "".join(paint(sanitize(text), *styles) for text, styles in spans)
         self._out.append(f"{' ' * self._indent()}{line}\n" if line else "\n")
         self._wrote = True
 
@@ -350,7 +350,7 @@ class Markdown:
     def _put_line(self, text: str, *styles: str) -> None:
         """Print a line without folding it."""
         self._start_line()
-        self._out.append(f"{self._paint(clean(text), styles)}\n")
+        self._out.append(f"{self._paint(sanitize(text), styles)}\n")
         self._column, self._at_start = 0, True
 
     def _at_mark(self) -> bool:
@@ -374,7 +374,7 @@ class Markdown:
 def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
     """The spans of `text`, sanitized; and whether markup in it is still open."""
     if len(text) > 2 * _LONGEST_SPAN or not _MARKUP.search(text):
-        return [(clean(text), ())], False
+        return [(sanitize(text), ())], False
     spans: list[Span] = []
     styles: list[str] = []
     targets: list[tuple[str, int]] = []
@@ -397,18 +397,18 @@ def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
             case "link_close":
                 styles.pop()
                 target, start = targets.pop()
-                if clean(target) != "".join(part for part, _ in spans[start:]):
-                    spans.append((clean(f" ({target})"), ("dim",)))
+                if sanitize(target) != "".join(part for part, _ in spans[start:]):
+                    spans.append((sanitize(f" ({target})"), ("dim",)))
             case "image":
-                spans.append((clean(f"{token.content} ({target})"), tuple(styles)))
+                spans.append((sanitize(f"{token.content} ({target})"), tuple(styles)))
             case "code_inline":
-                code = clean(token.content)
+                code = sanitize(token.content)
                 spans.append((code, (*styles, "cyan")) if color else (f"`{code}`", ()))
             case "softbreak" | "hardbreak":
                 spans.append(("\n", ()))
             case _:
                 is_open = is_open or _OPEN.search(token.content) is not None
-                spans.append((clean(token.content), tuple(styles)))
+                spans.append((sanitize(token.content), tuple(styles)))
     return spans, is_open
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, field
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.display_text import clean, fold, one_line, paint
+from repoagent.display_text import one_line, paint, sanitize, wrap_line
 from repoagent.errors import RepoagentError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def show_outcome(
             usage=usage_object(outcome.usage, outcome.attempts), cost=outcome.cost,
         )  # fmt: skip
         return
-    spent = spending(outcome.usage, outcome.cost, outcome.seconds)
+    spent = spending_line(outcome.usage, outcome.cost, outcome.seconds)
     if outcome.words and not terminal.error_tty:  # a terminal shows them as they stream
         terminal.note(outcome.words)
     if result is None:
@@ -93,10 +93,10 @@ def show_commit(
     head, subject = "", "written, not committed"
     if result.commit is not None:
         head = f"[{result.commit.branch or 'detached HEAD'} {result.commit.commit[:7]}]"
-        subject = f"{head} {clean(result.proposal.message.partition(chr(10))[0])}"
+        subject = f"{head} {sanitize(result.proposal.message.partition(chr(10))[0])}"
     shown = f"{subject} · {result.proposal.stat} · {spent}"
     if terminal.output_tty:
-        shown = fold(shown, terminal.width)
+        shown = wrap_line(shown, terminal.width)
     if terminal.color and head:
         shown = shown.replace(head, paint(head, "yellow"), 1)
     terminal.done(f"{shown}\n", styled=True)
@@ -105,14 +105,14 @@ def show_commit(
 def show_check(check: CheckResult, terminal: Terminal) -> None:
     """Print that a check passed, with the last line of its output."""
     if terminal.error_tty or terminal.verbose:
-        from repoagent.agent.exec.render_output import drawn
+        from repoagent.agent.exec.render_output import render_line
 
         last = next((line for line in reversed(check.excerpt().split("\n")) if line.strip()), "")
-        output = f": {one_line(drawn(last).strip(' ='))}" if last else ""
+        output = f": {one_line(render_line(last).strip(' ='))}" if last else ""
         terminal.note(f"check `{one_line(check.command)}` passed in {check.seconds:.1f} s{output}", "dim")
 
 
-def spending(usage: Usage, cost: float | None, seconds: float) -> str:
+def spending_line(usage: Usage, cost: float | None, seconds: float) -> str:
     """Tokens, cost in US dollars (None: unknown) and seconds in one line."""
     from repoagent.llm.usage import cost_text
 

@@ -1,5 +1,5 @@
-"""Progress on standard error: a spinner, the output of a command, and a model's reply as it streams (`Working`); and
-the prose in a reply (`Words`).
+"""Progress on standard error: a spinner, the output of a command, and a model's reply as it streams
+(`ProgressDisplay`); and the prose in a reply (`ProseFilter`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from repoagent import tracing
 from repoagent.dataclass import dataclass
-from repoagent.display_text import clean, one_line, paint
+from repoagent.display_text import one_line, paint, sanitize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ SPINNER = 2  # columns before a label
 _TAIL_BYTES = 8192
 
 
-class Working:
+class ProgressDisplay:
     """A context manager that shows labels with a spinner, and a model's text.
 
     On a terminal that cannot move its cursor, each label gets a line of its own. In a pipe, labels are printed only
@@ -48,7 +48,7 @@ class Working:
         self._markdown: Markdown | None = None
         self._phase = ("", 0.0)  # for the trace: the label and its start
 
-    def __enter__(self) -> Working:
+    def __enter__(self) -> ProgressDisplay:
         self.label(self._first)
         return self
 
@@ -74,14 +74,14 @@ class Working:
     def progress(self, label: str, part: float | None = None) -> None:
         """Show another label and the completed `part` (0 to 1), if the terminal can overwrite a line."""
         if self._status is not None:
-            text = clean(label) if part is None else f"{clean(label)}: {part:.0%}"
+            text = sanitize(label) if part is None else f"{sanitize(label)}: {part:.0%}"
             self._status.update(_Since(text, time.monotonic(), width=self._terminal.width))
 
     def text(self, piece: str) -> None:
         """Show a piece of a model's or a program's output, unrendered."""
         if not self._terminal.error_tty or not piece:
             return
-        shown = clean(piece.replace("\r\n", "\n"))
+        shown = sanitize(piece.replace("\r\n", "\n"))
         self._show(paint(shown, *self.styles) if self._terminal.color_err else shown)
         self._inside_line = not piece.endswith("\n")
 
@@ -115,10 +115,10 @@ class Working:
     def interrupted(self) -> None:
         """Discard typed input, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet` does
         so."""
-        from repoagent.cli.ui.terminal import forget_input
+        from repoagent.cli.ui.terminal import discard_input
 
         if self._terminal.can_ask:
-            forget_input()
+            discard_input()
         if self._terminal.error_tty and self._status is None and not self._inside_line:
             sys.stderr.write("\n")
 
@@ -127,7 +127,7 @@ class Working:
 
         console = Console(stderr=True, no_color=not self._terminal.color_err, highlight=False)
         spinner = "dots" if console.encoding.startswith("utf") else "line"
-        since = _Since(clean(label), time.monotonic(), output, self._terminal.width)
+        since = _Since(sanitize(label), time.monotonic(), output, self._terminal.width)
         self._status = console.status(since, spinner=spinner)
         self._status.start()
 
@@ -170,7 +170,7 @@ class _Since:
 
 def tail(output: Path) -> list[str]:
     """The last lines of the file; none if it does not exist."""
-    from repoagent.agent.exec.render_output import drawn
+    from repoagent.agent.exec.render_output import render_line
     from repoagent.storage.secrets import mask
 
     try:
@@ -179,7 +179,7 @@ def tail(output: Path) -> list[str]:
             data = file.read()
     except OSError:
         return []
-    lines = [drawn(line) for line in data.decode("utf-8", "replace").split("\n")]
+    lines = [render_line(line) for line in data.decode("utf-8", "replace").split("\n")]
     return [one_line(mask(line)) for line in lines if line.strip()][-TAIL:]
 
 
@@ -196,7 +196,7 @@ _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # m
 
 
 @dataclass
-class Words:
+class ProseFilter:
     """Extracts the prose, without edits and actions, from a reply that arrives in pieces.
 
     hides: whether an edit, which is not shown, is being written.

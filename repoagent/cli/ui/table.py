@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.display_text import display_width, fold, paint, plural, width
+from repoagent.display_text import character_width, display_width, paint, plural, wrap_line
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
@@ -45,7 +45,7 @@ class Column(NamedTuple):
     dropped: int = 0
 
 
-def ago(seconds: float, *, short: bool = False) -> str:
+def age_text(seconds: float, *, short: bool = False) -> str:
     """A duration in its largest suitable unit: "3 weeks ago" or, in short form, "3w"."""
     days = seconds / 86400
     for unit, length, first in _SPANS:
@@ -57,18 +57,18 @@ def ago(seconds: float, *, short: bool = False) -> str:
     return "now" if short else "just now"
 
 
-def bar(share: float, cells: int) -> str:
+def share_bar(share: float, cells: int) -> str:
     """A share from 0 to 1 as a bar of `cells` columns; anything above 0 is visible."""
     filled = round(min(max(share, 0.0), 1.0) * cells * 8)
     whole, rest = divmod(max(filled, share > 0), 8)
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(cells)
 
 
-def front(text: str, limit: int) -> str:
+def longest_prefix(text: str, limit: int) -> str:
     """The longest beginning of `text` that fits into `limit` columns."""
     used = 0
     for at, character in enumerate(text):
-        used += width(character)
+        used += character_width(character)
         if used > limit:
             return text[:at]
     return text
@@ -78,7 +78,7 @@ def cut_end(text: str, limit: int) -> str:
     """`text`, cut at its end to at most `limit` columns."""
     if display_width(text) <= limit:
         return text
-    return front(text, max(0, limit - 1)).rstrip() + "…"[:limit]
+    return longest_prefix(text, max(0, limit - 1)).rstrip() + "…"[:limit]
 
 
 def shorten(path: str, limit: int) -> str:
@@ -88,12 +88,12 @@ def shorten(path: str, limit: int) -> str:
     left = max(limit - 1, 1)
     tail = min(max(display_width(path[path.rfind("/") :]), left * 2 // 3), left)
     used, start = 0, len(path)
-    while start and used + width(path[start - 1]) <= tail:
+    while start and used + character_width(path[start - 1]) <= tail:
         start -= 1
-        used += width(path[start])
-    while start < len(path) and width(path[start]) == 0:  # a combining mark that lost its character
+        used += character_width(path[start])
+    while start < len(path) and character_width(path[start]) == 0:  # a combining mark that lost its character
         start += 1
-    return f"{front(path, left - display_width(path[start:]))}…{path[start:]}"
+    return f"{longest_prefix(path, left - display_width(path[start:]))}…{path[start:]}"
 
 
 class Page(NamedTuple):
@@ -120,7 +120,7 @@ class Page(NamedTuple):
     def ago(self, moment: float, wide: int = 76) -> str:
         """The age of a Unix time, in short form if the page has fewer than `wide` columns."""
         short = self.width is not None and self.width < wide
-        return ago(max(0.0, time.time() - moment), short=short)
+        return age_text(max(0.0, time.time() - moment), short=short)
 
     def shorten(self, path: str, room: int | None) -> str:
         """`path`, cut in its middle to at most `room` columns."""
@@ -130,12 +130,12 @@ class Page(NamedTuple):
         """Wrap text between words; each line begins with `indent`, all but the first also with `hang`."""
         lines = [text]
         if self.width is not None and display_width(indent + text) > self.width:
-            lines = fold(text, self.width - len(indent) - len(hang)).split("\n")
+            lines = wrap_line(text, self.width - len(indent) - len(hang)).split("\n")
         return [indent + hang * bool(at) + self.paint(line, *styles) for at, line in enumerate(lines)]
 
     def sentence(self, text: str, *styles: str) -> Iterator[str]:
         """Wrap text between words; a word longer than a line is shortened in the middle."""
-        for line in text.split("\n") if self.width is None else fold(text, self.width).split("\n"):
+        for line in text.split("\n") if self.width is None else wrap_line(text, self.width).split("\n"):
             yield self.paint(self.shorten(line, self.width), *styles)
 
     def table(
@@ -205,11 +205,11 @@ def _fitted(heads: Sequence[Column], natural: Mapping[int, int], limit: int) -> 
     return widths
 
 
-def fit(text: str, room: int | None) -> Iterator[str]:
+def fold_words(text: str, room: int | None) -> Iterator[str]:
     """The text in lines of at most `room` columns, folded between words; longer words are broken."""
-    for line in [text] if room is None else fold(text, room).split("\n"):
+    for line in [text] if room is None else wrap_line(text, room).split("\n"):
         while room is not None and display_width(line) > room:
-            start = front(line, room) or line[0]
+            start = longest_prefix(line, room) or line[0]
             yield start
             line = line[len(start) :]
         yield line

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from repoagent.display_text import clean, fold, paint
+from repoagent.display_text import paint, sanitize, wrap_line
 from repoagent.errors import NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.markdown import Markdown
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.progress import ProgressDisplay
 
 
 class Unwritable(RepoagentError):
@@ -88,7 +88,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def result(self, text: str) -> None:
         """Write a part of the result: sanitized on a terminal, as exact bytes in a pipe."""
         self._page()
-        _write(sys.stdout, clean(text) if self.output_tty else text, exact=not self.output_tty)
+        _write(sys.stdout, sanitize(text) if self.output_tty else text, exact=not self.output_tty)
 
     def styled(self, text: str, *, aside: bool = False) -> None:
         """Write sanitized and painted text as part of the result, or with `aside` to standard error."""
@@ -122,11 +122,11 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         """Write the result of a completed change. If standard output cannot be written to, warn and write the result to
         standard error instead."""
         exact = not (styled or self.output_tty)
-        shown = text if styled or exact else clean(text)
+        shown = text if styled or exact else sanitize(text)
         try:
             _write(sys.stdout, shown, exact=exact)
         except (Unwritable, BrokenPipeError) as error:
-            to_nowhere(sys.stdout)
+            discard_output(sys.stdout)
             self.warn(f"{error}" if isinstance(error, Unwritable) else "standard output is closed")
             _write(sys.stderr, shown, exact=exact)
 
@@ -137,9 +137,9 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         if not aside:
             self._page()
         if terminal or color:
-            from repoagent.cli.ui.diff import render
+            from repoagent.cli.ui.diff import render_diff
 
-            diff = render(diff, color=color, columns=self.width if terminal else None)
+            diff = render_diff(diff, color=color, columns=self.width if terminal else None)
         _write(sys.stderr if aside else sys.stdout, diff, exact=not terminal and not color)
 
     def note(self, text: str, *styles: str) -> None:
@@ -159,12 +159,12 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         _write(sys.stderr, f"{shown}\n")
 
     def _folded(self, text: str) -> str:
-        return fold(clean(text), self.width) if self.error_tty else clean(text)
+        return wrap_line(sanitize(text), self.width) if self.error_tty else sanitize(text)
 
-    def working(self, label: str) -> Working:
-        from repoagent.cli.ui.progress import Working
+    def working(self, label: str) -> ProgressDisplay:
+        from repoagent.cli.ui.progress import ProgressDisplay
 
-        return Working(self, label)
+        return ProgressDisplay(self, label)
 
     def ask(
         self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
@@ -197,9 +197,9 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         if not self.can_ask:
             raise UsageError(f"cannot ask without a terminal: {question}")
         _leave_pager()
-        with waiting():
+        with waiting_for_user():
             if not typed_ahead:
-                forget_input()
+                discard_input()
             shown = f"{self._folded(prompt)} "
             _write(sys.stderr, paint(shown, "bold", "blue") if self.color_err else shown)
             # ^C between Python's last look at its signals and the read would take effect only at the next key
@@ -212,7 +212,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()
-        with waiting():
+        with waiting_for_user():
             return edit_text(self, initial, suffix, cwd=cwd)
 
     def _page(self) -> None:
@@ -226,7 +226,7 @@ _waited = [0.0]
 
 
 @contextmanager
-def waiting() -> Iterator[None]:
+def waiting_for_user() -> Iterator[None]:
     """Count the time in this block as spent waiting for the user."""
     began = time.monotonic()
     try:
@@ -235,7 +235,7 @@ def waiting() -> Iterator[None]:
         _waited[0] += time.monotonic() - began
 
 
-def waited() -> float:
+def seconds_waited() -> float:
     """The seconds that this process has spent waiting for the user."""
     return _waited[0]
 
@@ -279,19 +279,19 @@ def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError) and stream is sys.stdout:
             raise
-        to_nowhere(stream)
+        discard_output(stream)
         if stream is sys.stdout:  # a lost note is not an error
             raise Unwritable(f"cannot write to standard output: {error.strerror}") from error
 
 
-def to_nowhere(stream: TextIO) -> None:
+def discard_output(stream: TextIO) -> None:
     """Discard buffered output: Python would try to write it again at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
-def forget_input() -> None:
+def discard_input() -> None:
     """Discard typed input that has not been read yet."""
     import termios
 
@@ -328,7 +328,7 @@ def write_to(path: Path, data: bytes, option: str) -> None:
     write_whole(path, data, private=False)
 
 
-def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
+def deliver_document(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
     """Write `text` to `output`, the file that -o names; without a file, print it as the result.
 
     On a terminal, an HTML page is instead opened in the browser, from a new temporary file that only the user can read.

@@ -9,11 +9,11 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from repoagent.cli.ui.outcome import ModelOutput
-from repoagent.cli.ui.progress import Words
-from repoagent.cli.ui.terminal import Terminal, waited
+from repoagent.cli.ui.progress import ProseFilter
+from repoagent.cli.ui.terminal import Terminal, seconds_waited
 from repoagent.dataclass import dataclass
 from repoagent.display_text import one_line, plural
-from repoagent.edit.ui import Decision, Proposal, summary, tolerated
+from repoagent.edit.ui import Decision, Proposal, placements_text, tolerated
 from repoagent.errors import CheckFailed, Refused, RepoagentError
 from repoagent.git.files import FileChange
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from repoagent.agent.actions import Observation
     from repoagent.agent.loop import LoopEvent
-    from repoagent.cli.ui.progress import Working
+    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.edit.guards.risky_changes import Concern
 
 CHOICES = {
@@ -59,7 +59,7 @@ class TerminalInterface:
     """
 
     terminal: Terminal
-    working: Working
+    working: ProgressDisplay
     yes: bool = False
     by_hunk: bool = False
     commits: bool = True
@@ -72,14 +72,14 @@ class TerminalInterface:
     _refused: list[Observation] = field(default_factory=list, repr=False)  # refused edits of this reply
     _tail: str = field(default="", repr=False)  # the last failure, for the error that ends the run
     _declined: set[str] = field(default_factory=set, repr=False)  # declined diffs
-    _since: float = field(default_factory=waited, repr=False)
-    _words: Words = field(default_factory=Words, repr=False)
+    _since: float = field(default_factory=seconds_waited, repr=False)
+    _words: ProseFilter = field(default_factory=ProseFilter, repr=False)
     _first: str = field(default="", repr=False)  # the diff as the model sent it
     _shown: tuple[str, str] = field(default=("", ""), repr=False)  # diff and message of the last question
 
     @property
     def waited(self) -> float:
-        return waited() - self._since
+        return seconds_waited() - self._since
 
     @property
     def _talks(self) -> bool:
@@ -269,7 +269,7 @@ class TerminalInterface:
             else:
                 note(f"note: {remark}")
         if loose := tolerated(proposal.placements):
-            note(f"inexact match: {summary(loose)}")
+            note(f"inexact match: {placements_text(loose)}")
 
     def _show_refused(self) -> None:
         """Show why edits of the reply were refused, and the number of hunks."""
@@ -287,9 +287,9 @@ class TerminalInterface:
         head, *lines = text.split("\n")
         hidden = len(lines) - MAX_LINES
         if self.terminal.verbose:
-            from repoagent.llm.model import unfenced
+            from repoagent.llm.model import unfence
 
-            head, *lines = "\n".join(unfenced(each.text).strip() for each in observations).split("\n")
+            head, *lines = "\n".join(unfence(each.text).strip() for each in observations).split("\n")
         elif hidden > 0:
             gap = f"… {plural(hidden, 'more line')} (-v shows all)"
             lines = [gap, *lines[hidden:]] if from_end else [*lines[:MAX_LINES], gap]
@@ -340,10 +340,10 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
 
     Raises UsageError without a terminal, NothingDone if the input ends.
     """
-    from repoagent.edit.review_and_commit import pieces, select, split
+    from repoagent.edit.review_and_commit import select_pieces, split_changes, split_piece
     from repoagent.patch.render import header_of, hunks_of
 
-    queue = list(pieces(changes))
+    queue = list(split_changes(changes))
     answers: list[bool | None] = [None] * len(queue)
     at, shown, has_asked = 0, -1, False
     while None in answers:
@@ -354,7 +354,7 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
             shown = piece.change
         hunks = hunks_of(change) if piece.kind == "file" else [piece.hunk] if piece.hunk else []
         terminal.diff("".join(hunk.text for hunk in hunks), aside=True)
-        parts = split(piece)
+        parts = split_piece(piece)
         more = {"s": f"split this hunk into {len(parts)} smaller ones"} if len(parts) > 1 else {}
         question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"
         answer = terminal.ask(question, HUNK_CHOICES | more, typed_ahead=has_asked)
@@ -372,4 +372,6 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
                 if queue[later].change == piece.change and answers[later] is None:
                     answers[later] = answer == "a"
         at = next((index for index, answer in enumerate(answers) if answer is None), at)
-    return tuple(select(changes, [piece for piece, answer in zip(queue, answers, strict=True) if answer]))
+    return tuple(
+        select_pieces(changes, [piece for piece, answer in zip(queue, answers, strict=True) if answer])
+    )

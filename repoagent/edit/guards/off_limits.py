@@ -64,7 +64,7 @@ def why_content_is_off_limits(data: bytes) -> str | None:
     return None
 
 
-def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
+def off_limits_gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     """Return a function that gives the reason why a path may not be shown to a model or edited by it, or None.
 
     `.repoagentignore` applies even to `named` files, which are those that the user named. Other files that may hold

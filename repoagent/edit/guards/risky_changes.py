@@ -20,7 +20,7 @@ from repoagent.edit.guards.off_limits import IgnoreFile
 from repoagent.git.files import EXECUTABLE, FileChange
 from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 from repoagent.storage.secrets import secrets_of
 
 BY_HOOKS = "is run by git's hooks"
@@ -118,7 +118,7 @@ class Concern:
         return f"{self.path} {self.why}"
 
 
-def concerns(
+def find_concerns(
     changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree, further: Sequence[str] = ()
 ) -> tuple[Concern, ...]:
     """The concerns about `changes`: sensitive files, values of secrets from the environment, and mass deletions.
@@ -133,7 +133,7 @@ def concerns(
     folder, obeyed = obeyed_by_git(worktree)
     sensitive = []
     for path in paths:
-        why = listed(path)
+        why = listed_reason(path)
         if why is None and patterns.match_file(path):
             why = "is listed in edit.sensitive"
         if why is None and folder is not None and path.startswith(f"{folder}/"):
@@ -169,12 +169,12 @@ def count_tracked(worktree: WorkTree) -> int:
     return git_output(worktree.top, "ls-files", "-z", "--cached", ok=(0, 128)).stdout.count(b"\0")
 
 
-def described(sensitive: Sequence[Concern]) -> str:
+def concerns_text(sensitive: Sequence[Concern]) -> str:
     """The concerns as one sentence without a full stop."""
     return list_some([concern.sentence for concern in sensitive], NAMED, " and {} more like these")
 
 
-def listed(path: str) -> str | None:
+def listed_reason(path: str) -> str | None:
     """The reason that LIST gives for a path; None if it is not listed. Names are compared as on the most permissive
     file system."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
@@ -240,7 +240,7 @@ def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:
     for change in changes:
         if change.path is None:
             continue
-        after, before = decode(change.after or b""), decode(change.before or b"")
+        after, before = decode_text(change.after or b""), decode_text(change.before or b"")
         if after is not None and after.encoding != "latin-1" and _UNSEEN.search("".join(after.lines)):
             added = Counter(after.lines) - Counter(before.lines if before is not None else ())
             if unseen := sorted({char for line in added for char in _UNSEEN.findall(line)}):

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from repoagent.edit.prompt.blocks import shown
+from repoagent.edit.prompt.blocks import model_text
 from repoagent.git.files import FileChange
-from repoagent.patch.apply_answer import Applied
+from repoagent.patch.apply_answer import AppliedAnswer
 
 _SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)
 _REWRITTEN = re.compile(
@@ -23,7 +23,7 @@ Part = tuple[str, Sequence[str], Sequence[str]]
 
 
 def unasked_losses(
-    applied: Applied,
+    applied: AppliedAnswer,
     instruction: str,
     answer: str,
     originals: Mapping[str, bytes],
@@ -63,7 +63,7 @@ def unasked_losses(
     return ""
 
 
-def left_out(applied: Applied, words: str, answer: str) -> str:
+def left_out(applied: AppliedAnswer, words: str, answer: str) -> str:
     """A sentence about what a patch that rewrites a whole file leaves out; "" if nothing is missing.
 
     This is the end of the file, or definitions that neither the patch nor the commit message `words` mentions.
@@ -78,19 +78,19 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
     return _lost_ends(applied, text, ())
 
 
-def _rewritten(applied: Applied) -> list[FileChange]:
+def _rewritten(applied: AppliedAnswer) -> list[FileChange]:
     whole = {placement.path for placement in applied.placements if placement.level == "whole-file"}
     return [change for change in applied.changes if change.path in whole]
 
 
-def _lost_ends(applied: Applied, text: str, parts: Sequence[Part]) -> str:
+def _lost_ends(applied: AppliedAnswer, text: str, parts: Sequence[Part]) -> str:
     """A sentence if the new text of a part or of a whole file ends before its last lines."""
     if _SHORTER.search(text):
         return ""
     ends = [(f"that part of {path}", "all of it", old, new) for path, old, new in parts]
     for change in _rewritten(applied):
         if change.before is not None and change.after is not None:
-            before, after = (shown(data).split("\n") for data in (change.before, change.after))
+            before, after = (model_text(data).split("\n") for data in (change.before, change.after))
             ends.append((change.name, "the whole file", before, after))
     for name, send, old, new in ends:
         # an unfinished answer ends with one of the old lines, and the lines after it are nowhere in it
@@ -110,14 +110,14 @@ def _lost_definitions(
     changes: Sequence[FileChange], text: str, originals: Mapping[str, bytes]
 ) -> list[tuple[FileChange, str]]:
     """The definitions that are removed, not moved to another file, and not named in the text."""
-    from repoagent.syntax.outline import definitions, lost_definitions
+    from repoagent.syntax.outline import defined_names, lost_definitions
 
     words = set(re.findall(r"\w+", text))
     present = {
         name
         for change in changes
         if change.path and change.after
-        for name in definitions(change.path, change.after)
+        for name in defined_names(change.path, change.after)
     }
     return [
         (change, name)
@@ -126,7 +126,7 @@ def _lost_definitions(
         for name in lost_definitions(change.path, change.before, change.after)
         if name not in present
         and name.rsplit(".", 1)[-1] not in words
-        and (change.path not in originals or name in definitions(change.path, originals[change.path]))
+        and (change.path not in originals or name in defined_names(change.path, originals[change.path]))
     ]
 
 

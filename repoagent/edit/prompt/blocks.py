@@ -16,9 +16,9 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source
 from repoagent.git.worktree import Facts
 from repoagent.llm.conversation import Turn, observation_openings, to_messages
-from repoagent.llm.model import Message, Part, Request, Schema, fence
-from repoagent.llm.usage import estimate, estimate_tokens
-from repoagent.patch.model import decode
+from repoagent.llm.model import Message, Part, Request, ToolSchema, fence
+from repoagent.llm.usage import estimate_tokens, estimate_usage
+from repoagent.patch.model import decode_text
 from repoagent.storage.secrets import mask, without_secrets
 
 NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
@@ -45,7 +45,7 @@ class Prompt:
     reminder: str = ""
     afresh: bool = False
     grammar: str = ""  # of an answer in the first requested form
-    tools: tuple[Schema, ...] = ()  # native tools
+    tools: tuple[ToolSchema, ...] = ()  # native tools
 
     def request(
         self,
@@ -117,7 +117,7 @@ def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
     )
 
 
-def cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
+def with_cache_breakpoint(parts: Sequence[Part], worth: int = 1) -> list[Part]:
     """The non-empty `parts`, with a cache breakpoint after the last one if `worth` is not 0."""
     filled = [part for part in parts if part.text]
     if filled and worth:
@@ -169,13 +169,13 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
 
 def _code(text: str) -> str:
     """A path or a command in backticks, or in quotes if it contains a backtick."""
-    return f"`{text}`" if text.isprintable() and "`" not in text else quoted(text)
+    return f"`{text}`" if text.isprintable() and "`" not in text else quote_path(text)
 
 
-def shown(data: bytes) -> str:
+def model_text(data: bytes) -> str:
     """The text of a file as shown to a model: plain newlines, U+FFFD for undecodable bytes, and masked secrets. Raises
     Refused for a binary file."""
-    text = decode(data)
+    text = decode_text(data)
     if text is None:
         raise Refused("this file is binary; only text files can be shown and edited")
     whole = "\n".join(text.lines) + ("\n" if text.final_newline and text.lines else "")
@@ -184,24 +184,24 @@ def shown(data: bytes) -> str:
 
 def file_block(source: Source, role: str) -> str:
     """The block of one file, in a fence that its content cannot close."""
-    name = named(source.path)
+    name = name_in_prose(source.path)
     if source.data is None:
         return f"File {name} ({role}) does not exist yet: create it.\n\n"
-    text = shown(source.data)
+    text = model_text(source.data)
     count = text.count("\n") + (not text.endswith("\n") and bool(text))
     remarks = [plural(count, "line")]
     if text and not text.endswith("\n"):
         remarks.append("no newline at the end")
-    label = f"file path={quoted(source.path)}"
+    label = f"file path={quote_path(source.path)}"
     return f"File {name} ({role}; {', '.join(remarks)}):\n{fence(text, label)}\n\n"
 
 
-def named(path: str) -> str:
+def name_in_prose(path: str) -> str:
     """A path for use in prose, in quotes if it has unprintable characters."""
-    return path if path.isprintable() else quoted(path)
+    return path if path.isprintable() else quote_path(path)
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path in double quotes, on one line."""
     return json.dumps(path, ensure_ascii=False)
 
@@ -210,7 +210,7 @@ def request_block(request: EditRequest) -> str:
     """The request, with the lines and symbols that the user named."""
     parts = []
     for target in request.targets:
-        name = named(target.path)
+        name = name_in_prose(target.path)
         if target.symbol:
             lines = f" (lines {target.first}-{target.last})" if target.first else ""
             parts.append(f"{target.symbol} in {name}{lines}")
@@ -224,7 +224,7 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
     """Raise UsageError if the prompt exceeds the model's context window."""
     if context_tokens is None:
         return
-    needed = estimate(request).input
+    needed = estimate_usage(request).input
     if needed > context_tokens:
         parts = [*request.system, *(part for message in request.messages for part in message.parts)]
         largest = max(parts, key=lambda part: part.media.tokens if part.media else estimate_tokens(part.text))

@@ -13,35 +13,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.describe_tools import protocol_text, schemas
+from repoagent.agent.describe_tools import protocol_text, tool_schemas
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft, EditSession, read_limit
-from repoagent.edit.guards.off_limits import WhyNot, gate, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import WhyNot, off_limits_gate, why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
 from repoagent.edit.prompt import blocks, formats
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.edit.prompt.formats import LOOSE, AnswerFormat
-from repoagent.edit.prompt.instruction_files import collect
+from repoagent.edit.prompt.instruction_files import collect_instructions
 from repoagent.edit.prompt.large_files import BYTES_A_TOKEN, SPARE_TOKENS, long_files
 from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source, no_such_file, read_source
-from repoagent.git.worktree import WorkTree, gather_facts, layout
+from repoagent.git.worktree import WorkTree, gather_facts, layout_of
 from repoagent.history.file_history import last_changes, walked_since
 from repoagent.history.neighbors import Neighborhood, recent_neighborhood
 from repoagent.llm.model import Part
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.identity.store import resolve_all
 from repoagent.memory.notes import older_texts
-from repoagent.memory.prompt import block, exchanges_block, notes_block
+from repoagent.memory.prompt import exchanges_block, memory_block, notes_block
 from repoagent.storage.secrets import mask, unknown_in, unmask
 
 if TYPE_CHECKING:
     from repoagent.edit.prompt.relevance import Touched
-    from repoagent.edit.small_models.excerpts import Window
+    from repoagent.edit.small_models.excerpts import FilePart
     from repoagent.memory.identity.record import Memory
 
 NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 4, 8
@@ -70,7 +70,7 @@ class PromptContext:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedEdit:
     """An edit that is ready for the model. A small model gets one prompt per file.
 
     question: asks which part of a long file the request is about; pass the answer to `located`. "" if there is no need
@@ -85,7 +85,7 @@ class Prepared:
     question: str = ""
     reply_tokens: int | None = None
 
-    def located(self, answer: str) -> Prepared:
+    def located(self, answer: str) -> PreparedEdit:
         """Prepare the edit of the parts that the answer to `question` names, or of the whole files if it names none."""
         return assemble(self.context, answer) if self.question else self
 
@@ -96,9 +96,9 @@ class Prepared:
         return {path: known[path] for path in (*request.paths, *request.read)}
 
 
-def prepare(
+def prepare_prompt(
     worktree: WorkTree, request: EditRequest, settings: Settings, answer_format: AnswerFormat | None = None
-) -> Prepared:
+) -> PreparedEdit:
     """Read the files, their history and memory, and build the prompt for `answer_format`.
 
     git searches the history in parallel, limited by the number of commits rather than by time, so that the same
@@ -106,8 +106,8 @@ def prepare(
     sent or edited and, unless the request has `no_commit`, during a merge, a rebase or the like.
     """
     answer_format = answer_format or AnswerFormat()
-    short, dirs = answer_format.is_short, layout(worktree)
-    why_not = gate(worktree.top, (*request.paths, *request.read))
+    short, dirs = answer_format.is_short, layout_of(worktree)
+    why_not = off_limits_gate(worktree.top, (*request.paths, *request.read))
     request = replace(request, instruction=mask(request.instruction))
     with ThreadPoolExecutor(3) as executor:
         since = executor.submit(walked_since, worktree)
@@ -169,7 +169,7 @@ def prepare(
     known = {} if request.fresh else memories
     words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
     # the notes on each file and its summary; for a small model the last edits instead of a summary
-    show, older, remembered = (block if short else notes_block), older_texts(worktree), {}
+    show, older, remembered = (memory_block if short else notes_block), older_texts(worktree), {}
     for path in request.paths:
         data = sources[path].data
         text = show(known[path], MEMORY_TOKENS, data=data, older=older) if path in known else ""
@@ -185,9 +185,11 @@ def prepare(
     if not short:
         texts["facts"], texts["subjects"] = blocks.repository_line(facts), blocks.subjects_block(facts)
         texts["history"], texts["earlier"] = _by_path(request, histories), _by_path(request, earlier)
-        texts["neighbors"] = "\n".join(map(blocks.named, neighbors_shown)) + purposes
+        texts["neighbors"] = "\n".join(map(blocks.name_in_prose, neighbors_shown)) + purposes
         texts["uses"], texts["rules"] = used, blocks.rules_block(request, editable)
-        context_files, warnings = collect(worktree.top, dirs.root, settings, request.paths, why_not)
+        context_files, warnings = collect_instructions(
+            worktree.top, dirs.root, settings, request.paths, why_not
+        )
     context = PromptContext(
         worktree, settings, request, why_not, sources, editable, memories, texts, recent, answer_format,
         context_files, warnings,
@@ -227,7 +229,7 @@ def read_sources(
                 targets[replace(target, first=symbol.first_line, last=symbol.last_line)] = None
             continue
         if target.first is not None:
-            count = max(1, len(blocks.shown(data).splitlines()))
+            count = max(1, len(blocks.model_text(data).splitlines()))
             if target.first > count:
                 raise UsageError(f"{target.path} has no line {target.first}: its last line is {count}.")
             target = replace(target, last=min(target.last or target.first, count))
@@ -240,23 +242,25 @@ def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
     texts = {path: text.strip() for path, text in values.items()}
     with_path = len(request.paths) > 1
     return "\n\n".join(
-        f"{blocks.named(path)}:\n{text}" if with_path else text for path, text in texts.items() if text
+        f"{blocks.name_in_prose(path)}:\n{text}" if with_path else text
+        for path, text in texts.items()
+        if text
     )
 
 
 def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
     """The purposes of the neighbors `paths`, one line each, as far as they have a summary and are readable."""
-    from repoagent.memory.file_summaries import purpose
+    from repoagent.memory.file_summaries import stored_purpose
 
-    dirs = layout(worktree)
+    dirs = layout_of(worktree)
     lines = []
     for path in paths:
         try:
             data = read_source(worktree, path).data
         except (Refused, OSError):
             continue
-        if data is not None and (line := purpose(dirs, path, data)):
-            lines.append(f"- {blocks.named(path)}: {line}\n")
+        if data is not None and (line := stored_purpose(dirs, path, data)):
+            lines.append(f"- {blocks.name_in_prose(path)}: {line}\n")
     return "".join(["\nTheir purpose:\n", *lines]) if lines else ""
 
 
@@ -285,7 +289,7 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
     return replace(tool, perform=perform)
 
 
-def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
+def assemble(context: PromptContext, answer: str | None = None) -> PreparedEdit:
     """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`; None if it has not been
     asked yet.
 
@@ -300,7 +304,7 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
     whole = {
         path: formats.fits_whole(data, answer_format.output_tokens, lines) for path, data in edited.items()
     }
-    windows: dict[str, tuple[Window, ...]] = {}
+    windows: dict[str, tuple[FilePart, ...]] = {}
     question = ""
     if short:
         from repoagent.edit.small_models import excerpts
@@ -312,7 +316,9 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         windows = windows if form == "function" else {}
         if asks and form == "search":
             long = [path for path, fits in whole.items() if not fits]
-            questions = (excerpts.question(path, edited[path], request.instruction) for path in long)
+            questions = (
+                excerpts.definitions_question(path, edited[path], request.instruction) for path in long
+            )
             question = mask("\n\n".join(filter(None, questions)))
     session = EditSession(
         context.worktree, request, Draft(sources), set(context.editable), context.why_not,
@@ -333,18 +339,18 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         texts = (excerpts.shown_text(sources[path], windows.get(path, ())) for path in request.paths)
         longest = max(map(estimate_tokens, texts))
         tokens = longest + longest // 2 + 400
-    return Prepared(session, masked, prompts, context, question, tokens)
+    return PreparedEdit(session, masked, prompts, context, question, tokens)
 
 
 def _windows(
     context: PromptContext, edited: Mapping[str, bytes], whole: Mapping[str, bool], answer: str | None
-) -> dict[str, tuple[Window, ...]]:
+) -> dict[str, tuple[FilePart, ...]]:
     """The parts to request instead of the whole file, by path."""
     from repoagent.edit.small_models import excerpts
 
     request, output_tokens = context.request, context.answer_format.output_tokens
     limit = max(20, min(formats.WHOLE_LINES, output_tokens // 16))
-    windows: dict[str, tuple[Window, ...]] = {}
+    windows: dict[str, tuple[FilePart, ...]] = {}
     for path, data in edited.items():
         is_small = formats.fits_whole(data, output_tokens, formats.FUNCTION_LINES)
         is_small = is_small or context.answer_format.form == "whole"
@@ -421,8 +427,8 @@ def prompt_for(
             read.append(Part(text, f"read {source.path}"))
     facts = f"The repository:\n{texts['facts']}\n\n" if texts["facts"] else ""
     opening = [
-        *blocks.cached([Part(facts, "facts"), *read], len(read)),
-        *blocks.cached(
+        *blocks.with_cache_breakpoint([Part(facts, "facts"), *read], len(read)),
+        *blocks.with_cache_breakpoint(
             [
                 Part(blocks.quoted_block("History", texts["history"]), "history"),
                 Part(blocks.quoted_block(blocks.NEIGHBORS, texts["neighbors"], "neighbors"), "neighbors"),
@@ -437,6 +443,6 @@ def prompt_for(
         Part(texts["rules"], "rules"),
         Part(blocks.request_block(request) + note + last, "request"),
     ]
-    system = tuple(blocks.cached([Part(protocol, "protocol"), *context.context_files]))
+    system = tuple(blocks.with_cache_breakpoint([Part(protocol, "protocol"), *context.context_files]))
     prompt = Prompt(system, tuple(part for part in opening if part.text), last, short, grammar)
-    return masked_prompt(replace(prompt, tools=schemas(tools)) if native else prompt)
+    return masked_prompt(replace(prompt, tools=tool_schemas(tools)) if native else prompt)

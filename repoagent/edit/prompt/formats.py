@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.model import decode
+from repoagent.patch.model import decode_text
 from repoagent.patch.refusal import PatchRefused
 
 if TYPE_CHECKING:
-    from repoagent.edit.small_models.excerpts import Window
+    from repoagent.edit.small_models.excerpts import FilePart
 
 Form = Literal["diff", "search", "whole", "function"]
 FORMS: tuple[Form, ...] = ("diff", "search", "whole", "function")
@@ -47,7 +47,7 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
     """Whether a file is short enough to be rewritten as a whole, with room to grow by a third."""
     from repoagent.llm.usage import estimate_tokens
 
-    text = decode(data)
+    text = decode_text(data)
     if text is None:
         return False
     return len(text.lines) <= lines and estimate_tokens("\n".join(text.lines)) * 1.3 + 200 < output_tokens
@@ -89,7 +89,7 @@ def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
 def reminder(
     form: Form,
     paths: Sequence[str],
-    windows: Mapping[str, Sequence[Window]] | None = None,
+    windows: Mapping[str, Sequence[FilePart]] | None = None,
     marks: Mapping[str, str] | None = None,
     *,
     plain: bool = False,

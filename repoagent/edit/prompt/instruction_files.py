@@ -36,7 +36,7 @@ _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULT
 _IMPORT = re.compile(r"^[ \t]*(?:[-*][ \t]+)?@([^\s@`<>]+)[ \t]*\r?$", re.MULTILINE)
 
 
-def collect(
+def collect_instructions(
     top: Path, root: Path, settings: Settings, targets: Sequence[str], why_not: WhyNot
 ) -> tuple[list[Part], tuple[str, ...]]:
     """Return a block for each context file of an edit of `targets`, and a warning for each requested file that cannot

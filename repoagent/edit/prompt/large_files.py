@@ -10,14 +10,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.prompt.blocks import named, quoted, shown
+from repoagent.edit.prompt.blocks import model_text, name_in_prose, quote_path
 from repoagent.edit.request import EditRequest
 from repoagent.errors import UsageError
 from repoagent.git.files import Source
 from repoagent.llm.model import fence
 
 if TYPE_CHECKING:
-    from repoagent.edit.prompt.relevance import About, Query, Touched, Unit
+    from repoagent.edit.prompt.relevance import Relevance, RequestTerms, TextUnit, Touched
     from repoagent.syntax.symbol import Symbol
 
 LONGEST, SHORT = 110, 45  # characters of a whole and of a shortened signature
@@ -64,7 +64,7 @@ def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[st
 class Excerpt:
     """The parts of a file to show, and its outline. `lines` and `size` are those of the whole file."""
 
-    parts: tuple[Unit, ...]
+    parts: tuple[TextUnit, ...]
     outline: str
     lines: int
     size: int  # bytes
@@ -72,16 +72,16 @@ class Excerpt:
 
 
 @lru_cache(maxsize=8)  # a prompt is built more than once
-def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
+def excerpt_of(path: str, data: bytes, about: Relevance, budget: Budget) -> Excerpt:
     """The parts of a file that a request is about, and its outline. Raises Refused for a binary file."""
-    from repoagent.edit.prompt.relevance import choose, read_query, units
+    from repoagent.edit.prompt.relevance import choose_parts, read_query, split_units
     from repoagent.syntax.outline import outline
 
-    text = shown(data)
+    text = model_text(data)
     lines = text.split("\n")
     encoded = text.encode("utf-8", "surrogatepass")
     symbols = outline(path, encoded)
-    parts = tuple(choose(path, units(path, text), symbols, about, budget.parts))
+    parts = tuple(choose_parts(path, split_units(path, text), symbols, about, budget.parts))
     listed = file_map(symbols, parts, read_query(about.request, path), budget.map)
     return Excerpt(parts, listed, len(lines) - (lines[-1] == ""), len(encoded), max(map(len, lines)))
 
@@ -108,9 +108,9 @@ def long_files(
     sizes = {path: len(source.data or b"") for path, source in known.items()}
     blocks = {}
     for path, budget in too_long(sizes, inline, room).items():
-        from repoagent.edit.prompt.relevance import About
+        from repoagent.edit.prompt.relevance import Relevance
 
-        about = About(request.instruction, tuple(request.lines_in(path)), recent.get(path, ()))
+        about = Relevance(request.instruction, tuple(request.lines_in(path)), recent.get(path, ()))
         excerpt = excerpt_of(path, known[path].data or b"", about, budget)
         role = "" if bare else "file to edit" if path in request.paths else "for reading only"
         lines = tuple((part.first, part.last) for part in excerpt.parts)
@@ -120,7 +120,7 @@ def long_files(
 
 def _block(name: str, role: str, excerpt: Excerpt) -> str:
     """The block of a long file; without a `role` only its parts."""
-    path = quoted(name)
+    path = quote_path(name)
     whole: list[str] = []
     pieces: dict[int, list[str]] = {}
     fences = []
@@ -138,19 +138,19 @@ def _block(name: str, role: str, excerpt: Excerpt) -> str:
     which += [f"characters {', '.join(ranges)} of line {line}" for line, ranges in pieces.items()]
     only = f"only {' and '.join(which)} are shown."
     if not role:
-        text = [f"File {named(name)}, of which {only} Change only what is shown."]
+        text = [f"File {name_in_prose(name)}, of which {only} Change only what is shown."]
     else:
         size = "1 line" if excerpt.lines == 1 else f"{excerpt.lines:,} lines"
         size += f", {excerpt.size:,} bytes, too long to show in full"
         if excerpt.longest > LONG_LINE:
             size += f", its longest line has {excerpt.longest:,} characters"
-        text = [f"File {named(name)} ({role}; {size}). {only.capitalize()}"]
+        text = [f"File {name_in_prose(name)} ({role}; {size}). {only.capitalize()}"]
         if excerpt.outline:
             text += ["Its outline:", fence(excerpt.outline, f"outline path={path}")]
     return "\n".join([*text, *fences]) + "\n\n"
 
 
-def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, budget: int) -> str:
+def file_map(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: RequestTerms, budget: int) -> str:
     """The outline of a file: one line for each definition, with its line numbers and signature, indented by depth.
 
     To stay within about `budget` bytes, signatures are shortened, then only names are listed, and then definitions are
@@ -205,7 +205,7 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query) -> list[int]:
+def _by_importance(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: RequestTerms) -> list[int]:
     """The indexes of the definitions: the shown ones and their parents, then their neighbors, then those named with a
     word of the request, then outer before inner ones."""
     distance: dict[int, float] = {}  # from a shown part, of the definitions in, around or near it

@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.small_models.excerpts import QUOTED, mentioned
+from repoagent.edit.small_models.excerpts import QUOTED, mentioned_definitions
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.git.worktree import WorkTree
 
@@ -55,7 +55,7 @@ _NAME_WEIGHT = 2.5  # of a whole name, in addition to its parts
 
 
 @dataclass(frozen=True)
-class Query:
+class RequestTerms:
     """The search terms of a request. Words and names are in lower case and have weights; quotes are verbatim."""
 
     words: dict[str, float]  # stems in lower case, with weights
@@ -64,7 +64,7 @@ class Query:
     lines: tuple[tuple[int, int], ...]  # ranges from 1, inclusive
 
 
-def read_query(text: str, path: str = "") -> Query:
+def read_query(text: str, path: str = "") -> RequestTerms:
     """The query for a request about the file `path`. Line numbers of other files are ignored."""
     words: dict[str, float] = {}
     names: dict[str, float] = {}
@@ -75,7 +75,7 @@ def read_query(text: str, path: str = "") -> Query:
         if word in marked or _LIKE_CODE.search(word):
             names[name] = _NAME_WEIGHT
         plain = name in _PLAIN and word not in marked
-        for part in parts(word):
+        for part in word_stems(word):
             words[part] = max(words.get(part, 0.0), _PLAIN_WEIGHT if plain else 1.0)
     lines = []
     for match in islice(_LINES.finditer(text), MOST_LINES):
@@ -84,11 +84,11 @@ def read_query(text: str, path: str = "") -> Query:
         own = not file or re.split(r"[/\\]", file)[-1] == path.rpartition("/")[2]
         if own and 0 < first <= last:
             lines.append((first, last))
-    return Query(words, names, quotes, tuple(lines))
+    return RequestTerms(words, names, quotes, tuple(lines))
 
 
 @lru_cache(maxsize=1 << 16)
-def parts(name: str) -> tuple[str, ...]:
+def word_stems(name: str) -> tuple[str, ...]:
     """The stems of the words of an identifier: `parseHTTPHeaders` gives parse, http, header."""
     return tuple(_stem(part.lower()) for part in _PARTS.findall(name) if len(part) > 1)
 
@@ -103,7 +103,7 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
-def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
+def known_terms(names: Collection[str], query: RequestTerms) -> dict[str, tuple[str, ...]]:
     """The query terms in each name; a name without any is left out.
 
     The terms are the stems that the name contains and, if the query has the whole name, "=" followed by the name.
@@ -115,7 +115,7 @@ def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ..
     likely = re.compile("|".join(map(re.escape, sorted(begins))), re.IGNORECASE).search
     known = {}
     for name in filter(likely, names):
-        terms = tuple(part for part in dict.fromkeys(parts(name)) if part in query.words)
+        terms = tuple(part for part in dict.fromkeys(word_stems(name)) if part in query.words)
         if name.lower() in query.names:
             terms = (*terms, f"={name.lower()}")
         if terms:
@@ -127,7 +127,7 @@ UNIT_BYTES = 1_600  # of a segment; with bench/large: larger ones waste space, s
 
 
 @dataclass(frozen=True)
-class Unit:
+class TextUnit:
     """Lines `first` to `last` of a file (from 1, inclusive), or a piece of one line, which is at `columns`."""
 
     first: int
@@ -141,17 +141,17 @@ class Unit:
 
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
-def units(path: str, text: str) -> tuple[Unit, ...]:
+def split_units(path: str, text: str) -> tuple[TextUnit, ...]:
     """The segments of `text`, in order. Lines that are too long, or that cross a boundary of segments, are cut into
     pieces."""
-    from repoagent.split.splitter import cut
+    from repoagent.split.splitter import cut_into_spans
 
     data = text.encode("utf-8", "surrogatepass")
     cuts, at = [], 0
-    for start, end, _ in cut(path, data, target=UNIT_BYTES)[0]:
+    for start, end, _ in cut_into_spans(path, data, target=UNIT_BYTES)[0]:
         at += len(data[start:end].translate(None, bytes(range(0x80, 0xC0))))  # characters
         cuts.append(at)
-    result: list[Unit] = []
+    result: list[TextUnit] = []
     at = start = 0  # offsets of the line, and of the first line that is not in a unit yet
     start_line = 1
     for number, line in enumerate(text.split("\n"), 1):
@@ -159,14 +159,14 @@ def units(path: str, text: str) -> tuple[Unit, ...]:
         low, high = bisect_right(cuts, at), bisect_left(cuts, end)
         if low < high or end - at > UNIT_BYTES:
             if start < at:
-                result.append(Unit(start_line, number - 1, text[start:at]))
+                result.append(TextUnit(start_line, number - 1, text[start:at]))
             for first, last in pairwise([at, *cuts[low:high], end]):
                 for piece in range(first, last, UNIT_BYTES):
                     stop = min(last, piece + UNIT_BYTES)
-                    result.append(Unit(number, number, text[piece:stop], (piece - at, stop - at)))
+                    result.append(TextUnit(number, number, text[piece:stop], (piece - at, stop - at)))
             start, start_line = end, number + 1
         elif start < end and high < len(cuts) and cuts[high] == end:
-            result.append(Unit(start_line, number, text[start:end]))
+            result.append(TextUnit(start_line, number, text[start:end]))
             start, start_line = end, number + 1
         at = end
     return tuple(result)
@@ -176,7 +176,7 @@ SATURATION, LENGTH = 1.2, 0.75  # k1 and b
 QUOTE = 12.0  # score of a quotation in only one segment; shared if several contain it
 
 
-def _scores(units: Sequence[Unit], query: Query) -> list[float]:
+def _scores(units: Sequence[TextUnit], query: RequestTerms) -> list[float]:
     """The BM25 score (>= 0) of each segment."""
     words = [Counter(WORD.findall(unit.text)) for unit in units]
     known = known_terms({name for count in words for name in count}, query)
@@ -250,7 +250,7 @@ POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of th
 
 
 @dataclass(frozen=True)
-class About:
+class Relevance:
     """What determines the parts to show: the request, the line ranges that the user named, and the lines that recent
     commits touched."""
 
@@ -259,15 +259,15 @@ class About:
     recent: tuple[Touched, ...] = ()
 
 
-def choose(
-    path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About, budget: int
-) -> list[Unit]:
+def choose_parts(
+    path: str, units: Sequence[TextUnit], symbols: Sequence[Symbol], about: Relevance, budget: int
+) -> list[TextUnit]:
     """The parts to show, in file order, in at most about `budget` bytes: the beginning of the file, the lines that the
     user named, and the segments with the best scores."""
     if not units:
         return []
     ranked = _ranked(path, units, symbols, about)
-    chosen: dict[int, Unit] = {}
+    chosen: dict[int, TextUnit] = {}
     head = _beginning(units[0], min(HEAD_BYTES, budget // 4))
     left = budget - head.size
     best = max((score for score in ranked if score < AROUND), default=0.0)
@@ -288,16 +288,16 @@ def choose(
     for number in sorted(chosen.keys() - {0}):
         unit, last = chosen[number], merged[-1]
         if not last.columns and not unit.columns and unit.first == last.last + 1:
-            merged[-1] = Unit(last.first, unit.last, last.text + unit.text)
+            merged[-1] = TextUnit(last.first, unit.last, last.text + unit.text)
         elif last.columns and unit.columns and (unit.first, unit.columns[0]) == (last.last, last.columns[1]):
             columns = last.columns[0], unit.columns[1]
-            merged[-1] = Unit(last.first, unit.last, last.text + unit.text, columns)
+            merged[-1] = TextUnit(last.first, unit.last, last.text + unit.text, columns)
         else:
             merged.append(unit)
     return merged
 
 
-def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About) -> list[float]:
+def _ranked(path: str, units: Sequence[TextUnit], symbols: Sequence[Symbol], about: Relevance) -> list[float]:
     query = read_query(about.request, path)
     plain = _scores(units, query)
     best, last = max(plain) or 1.0, len(units) - 1
@@ -305,7 +305,7 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
     for first, end, age in about.recent:
         for number in {*_covering(units, first, first), *_covering(units, end, end)}:
             bonus[number] = max(bonus[number], RECENT * OLDER**age)
-    named = mentioned(symbols, about.request, limit=150, sure=True)
+    named = mentioned_definitions(symbols, about.request, limit=150, sure=True)
     for symbol in named if len(named) <= MOST_NAMED else ():
         for row, number in enumerate(_covering(units, symbol.first_line, symbol.last_line)):
             bonus[number] += NAMED / (1 + row / 2) / len(named) ** 0.5
@@ -327,20 +327,20 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
     return scores
 
 
-def _covering(units: Sequence[Unit], first: int, last: int) -> range:
+def _covering(units: Sequence[TextUnit], first: int, last: int) -> range:
     """The indexes of the segments with these lines; the last one for lines after the end."""
     start = min(bisect_left(units, first, key=lambda unit: unit.last), len(units) - 1)
     end = bisect_right(units, last, lo=start, key=lambda unit: unit.first)
     return range(start, max(start + 1, end))
 
 
-def _beginning(unit: Unit, size: int) -> Unit:
+def _beginning(unit: TextUnit, size: int) -> TextUnit:
     """The first lines of a unit, or characters of a piece, that fit `size` bytes; at least one."""
     if unit.size <= size:
         return unit
     if unit.columns is not None:
         start, text = unit.columns[0], unit.text[:size]
-        return Unit(unit.first, unit.last, text, (start, start + len(text)))
+        return TextUnit(unit.first, unit.last, text, (start, start + len(text)))
     lines = unit.text.splitlines(keepends=True)
     count = 1
     for line in lines[1:]:
@@ -348,4 +348,4 @@ def _beginning(unit: Unit, size: int) -> Unit:
         if size < len(line):
             break
         count += 1
-    return Unit(unit.first, unit.first + count - 1, "".join(lines[:count]))
+    return TextUnit(unit.first, unit.first + count - 1, "".join(lines[:count]))

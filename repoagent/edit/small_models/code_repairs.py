@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from repoagent.edit.prompt.formats import is_rename
 from repoagent.git.files import FileChange
-from repoagent.patch.render import differing
+from repoagent.patch.render import diff_ranges
 
 Lines = Sequence[str]
 _PYTHON = re.compile(
@@ -135,7 +135,7 @@ def _by_hunk(old: Lines, new: Lines, choose: Callable[[Lines, Lines], Lines]) ->
     """`new` with the added lines of each hunk replaced by `choose(removed, added)`."""
     result: list[str] = []
     at = 0
-    for i1, i2, j1, j2 in differing(old, new):
+    for i1, i2, j1, j2 in diff_ranges(old, new):
         result += [*new[at:j1], *choose(old[i1:i2], new[j1:j2])]
         at = j2
     return [*result, *new[at:]]

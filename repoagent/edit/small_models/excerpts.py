@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.prompt.blocks import named, shown
+from repoagent.edit.prompt.blocks import model_text, name_in_prose
 from repoagent.edit.prompt.formats import WHOLE_LINES
 from repoagent.edit.small_models.code_repairs import frozen_words
 from repoagent.git.files import Source
-from repoagent.patch.model import decode
-from repoagent.patch.render import differing
+from repoagent.patch.model import decode_text
+from repoagent.patch.render import diff_ranges
 
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol
@@ -39,7 +39,7 @@ _ADDS = (
 )
 
 
-def mentioned(
+def mentioned_definitions(
     symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False, sure: bool = False
 ) -> list[Symbol]:
     """The definitions whose names occur in the text `words`.
@@ -113,7 +113,7 @@ QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,2
 
 
 @dataclass(frozen=True)
-class Window:
+class FilePart:
     """Lines `first` to `last` of a file as read (from 1, inclusive), and the names that they define."""
 
     path: str
@@ -124,7 +124,7 @@ class Window:
 
 def find_windows(
     path: str, data: bytes, instruction: str, ranges: Sequence[tuple[int, int]], limit: int
-) -> tuple[Window, ...]:
+) -> tuple[FilePart, ...]:
     """The parts of the file that a request is about, in file order; empty if unclear.
 
     `ranges` are the line ranges that the user named; without any, the names and quotations in `instruction` decide. The
@@ -137,7 +137,9 @@ def find_windows(
         return _windows(path, lines, symbols, ranges, limit)
     frozen, models = frozen_words(instruction), _models(symbols, instruction)
     rest = [s for s in symbols if s not in models and not {s.name, s.qualified_name} & frozen]
-    if named := mentioned(rest, instruction, limit) or mentioned(symbols, instruction, limit):
+    if named := mentioned_definitions(rest, instruction, limit) or mentioned_definitions(
+        symbols, instruction, limit
+    ):
         return _windows(path, lines, symbols, _spans(named), limit)
     rows = []
     for match in QUOTED.finditer(instruction):
@@ -148,7 +150,7 @@ def find_windows(
     return _windows(path, lines, symbols, rows, limit)
 
 
-def question(path: str, data: bytes, instruction: str) -> str:
+def definitions_question(path: str, data: bytes, instruction: str) -> str:
     """The prompt that asks a model which definitions of a file a request is about; "" if the file has no outline."""
     names = list(dict.fromkeys(s.qualified_name for s in _outlined(path, data)[1] if s.depth < 2))[:120]
     if not names:
@@ -160,17 +162,20 @@ def question(path: str, data: bytes, instruction: str) -> str:
     )
 
 
-def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; empty if the answer names no definitions or too many lines."""
+def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[FilePart, ...]:
+    """The parts named in the answer to `definitions_question`; empty if the answer names no definitions or too many
+    lines."""
     lines, symbols = _outlined(path, data)
-    return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
+    return _windows(
+        path, lines, symbols, _spans(mentioned_definitions(symbols, answer, limit, plain=True)), limit
+    )
 
 
 def _outlined(path: str, data: bytes) -> tuple[Sequence[str], Sequence[Symbol]]:
     """The lines and the definitions of a file; none if it is binary."""
     from repoagent.syntax.outline import outline
 
-    text = decode(data)
+    text = decode_text(data)
     return ((), ()) if text is None else (text.lines, outline(path, data))
 
 
@@ -187,7 +192,7 @@ def _models(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
 
 def _windows(
     path: str, lines: Sequence[str], symbols: Sequence[Symbol], ranges: Iterable[tuple[int, int]], limit: int
-) -> tuple[Window, ...]:
+) -> tuple[FilePart, ...]:
     merged: list[tuple[int, int]] = []
     for first, last in sorted(_around(first, last, symbols, lines, limit) for first, last in ranges):
         if merged and first <= merged[-1][1] + 1:
@@ -205,7 +210,7 @@ def _windows(
             inside = first <= s.first_line and _trimmed(s.first_line, s.last_line, lines)[1] <= last
             if inside and (not outer or s.first_line > outer[-1].last_line):
                 outer.append(s)
-        windows.append(Window(path, first, last, tuple(symbol.qualified_name for symbol in outer)))
+        windows.append(FilePart(path, first, last, tuple(symbol.qualified_name for symbol in outer)))
     return tuple(windows)
 
 
@@ -246,19 +251,19 @@ def _trimmed(first: int, last: int, lines: Sequence[str]) -> tuple[int, int]:
     return first, last
 
 
-def window_now(window: Window, before: Source, after: Source) -> Window:
+def window_now(window: FilePart, before: Source, after: Source) -> FilePart:
     """Translate `window` from the lines of `before` to those of `after`; the result has at least one line."""
-    texts = [decode(source.data or b"") for source in (before, after)]
+    texts = [decode_text(source.data or b"") for source in (before, after)]
     old, new = (() if text is None else text.lines for text in texts)
     first, last = rows_now(window, old, new)
     return replace(window, first=first + 1, last=max(last, first + 1))
 
 
-def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+def rows_now(window: FilePart, before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
     """The rows of `after` (from 0, end exclusive) that correspond to the window in `before`."""
     first, last = window.first - 1, window.last
     start, end = first, last
-    for i1, i2, j1, j2 in differing(before, after):
+    for i1, i2, j1, j2 in diff_ranges(before, after):
         if i2 <= first and i1 < first:
             start = first + j2 - i2
         elif i1 < first < i2:
@@ -268,7 +273,7 @@ def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tup
     return start, max(start, end)
 
 
-def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: str) -> str:
+def file_excerpt(source: Source, windows: Sequence[FilePart] | None, instruction: str) -> str:
     """The prompt block for a file, or for its parts `windows`, that the model must rewrite as a whole.
 
     The block begins with the definitions that the request names as examples. It omits the outline and the rest of the
@@ -278,7 +283,7 @@ def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: 
 
     path, data = source.path, source.data or b""
     if source.data is None:
-        return f"File {named(path)} does not exist yet: create it.\n\n"
+        return f"File {name_in_prose(path)} does not exist yet: create it.\n\n"
     language = language_of(path, data) or ""
     if language == "bash" and not re.search(rb"bash|zsh|ksh", data.split(b"\n", 1)[0]):
         language = "sh"  # otherwise a model uses syntax of bash
@@ -289,24 +294,26 @@ def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: 
         return f"{mark}{language}\n{text}{end}{mark}\n"
 
     if windows is None:
-        return f"{named(path)}:\n{fenced(shown(data))}\n"
+        return f"{name_in_prose(path)}:\n{fenced(model_text(data))}\n"
     lines, symbols = _outlined(path, data)
     models = _models(symbols, instruction)
-    examples: tuple[Window, ...] = ()
-    if mentioned([symbol for symbol in symbols if symbol not in models], instruction, WHOLE_LINES):
+    examples: tuple[FilePart, ...] = ()
+    if mentioned_definitions(
+        [symbol for symbol in symbols if symbol not in models], instruction, WHOLE_LINES
+    ):
         examples = _windows(path, lines, symbols, _spans(models), WHOLE_LINES)
     blocks = []
     for window in (*examples, *windows):
         is_example = window in examples
         part = " and ".join(window.names) or ("lines" if is_example else "this part")
-        label = f"{part} of {named(path)}{', only to read' * is_example}"
+        label = f"{part} of {name_in_prose(path)}{', only to read' * is_example}"
         blocks.append(f"{label}:\n{fenced(shown_text(source, [window]))}\n")
     return "".join(blocks)
 
 
-def shown_text(source: Source, windows: Sequence[Window]) -> str:
+def shown_text(source: Source, windows: Sequence[FilePart]) -> str:
     """The text of a file, or of its parts `windows`, to rewrite."""
-    text = shown(source.data or b"")
+    text = model_text(source.data or b"")
     if not windows or source.data is None:
         return text
     lines = text.removesuffix("\n").split("\n")

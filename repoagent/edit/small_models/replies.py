@@ -158,36 +158,36 @@ class ShownFile:
     words: frozenset[str] = frozenset()  # of the request
 
 
-class Piece(NamedTuple):
+class CodePiece(NamedTuple):
     """The `lines` that replace `rows` (None: the whole file)."""
 
     rows: Rows | None
     lines: tuple[str, ...]
 
 
-def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
+def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[CodePiece]:
     """The parts of a file that the new `lines` replace; none if that is uncertain."""
     filled = [row for row, line in enumerate(file.lines) if line.strip()]
     if not filled:
-        return [Piece(None, tuple(lines))]
+        return [CodePiece(None, tuple(lines))]
     outside = list(file.lines)
     for (first, last), _ in sorted(file.parts, reverse=True):
         del outside[first:last]
     if _shared(lines, outside) >= (9 if file.parts else 6):
         # models drop blank lines at the beginning and the end of the file
-        return [Piece(None, (*file.lines[: filled[0]], *lines, *file.lines[filled[-1] + 1 :]))]
+        return [CodePiece(None, (*file.lines[: filled[0]], *lines, *file.lines[filled[-1] + 1 :]))]
     imports, body = code_repairs.leading_imports(file.path, lines)
     old, new = _code(file.path, file.lines), _code(file.path, body)
     if rows := _part_shown(file, old, new):
         before = file.lines[slice(*rows)]
         if code_repairs.leading_imports(file.path, before)[0]:
-            return [Piece(rows, tuple(code_repairs.reindented(lines, before)))]
-        return _with_imports(file, imports, [Piece(rows, tuple(code_repairs.reindented(body, before)))])
+            return [CodePiece(rows, tuple(code_repairs.reindented(lines, before)))]
+        return _with_imports(file, imports, [CodePiece(rows, tuple(code_repairs.reindented(body, before)))])
     pieces = []
     for rows, text in named_pieces(new, old):
         if file.parts and not any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts):
             return []  # the model has not seen these lines, so it invented them
-        pieces.append(Piece(rows, tuple(code_repairs.reindented(text, file.lines[slice(*rows)]))))
+        pieces.append(CodePiece(rows, tuple(code_repairs.reindented(text, file.lines[slice(*rows)]))))
     return _with_imports(file, imports, pieces) if pieces else []
 
 
@@ -223,20 +223,20 @@ def _part_shown(file: ShownFile, old: _Code, new: _Code) -> Rows | None:
     return matching[0] if len(matching) == 1 and new.lines and not incomplete else None
 
 
-def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) -> list[Piece]:
+def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[CodePiece]) -> list[CodePiece]:
     """Add the import lines of the answer to the pieces, at the right place in the file."""
     lines = code_repairs.missing_imports(file.path, imports, file.lines)
     if not lines:
         return pieces
     row = code_repairs.import_row(file.path, file.lines)
     if row is None or any(piece.rows is None or piece.rows[0] < row < piece.rows[1] for piece in pieces):
-        return [Piece(pieces[0].rows, (*lines, "", *pieces[0].lines)), *pieces[1:]]
+        return [CodePiece(pieces[0].rows, (*lines, "", *pieces[0].lines)), *pieces[1:]]
     after, before = file.lines[row:], file.lines[row - 1 : row] if row else ()
     if after and after[0].strip() and not code_repairs.leading_imports(file.path, after)[0]:
         lines = [*lines, "", ""]
     elif before and before[0].strip() and not code_repairs.leading_imports(file.path, before)[0]:
         lines = ["", *lines]
-    return [Piece((row, row), tuple(lines)), *pieces]
+    return [CodePiece((row, row), tuple(lines)), *pieces]
 
 
 _EXAMPLE = re.compile(
@@ -286,7 +286,7 @@ def read_reply(
         if not pieces and patch.new is None:
             unmatched.append(patch)
             continue
-        for piece in pieces or [Piece(None, tuple(lines))]:
+        for piece in pieces or [CodePiece(None, tuple(lines))]:
             old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
             new = code_repairs.with_unasked_put_back(path, old, piece.lines, request, file.source)
             text = _joined(code_repairs.with_remarks(path, old, new, request))

@@ -24,9 +24,9 @@ from repoagent.git.objects import (
     read_commit,
     switch_to_new,
 )
-from repoagent.git.process import GitError, Program, git, uninterrupted
+from repoagent.git.process import GitError, Program, defer_signals, git
 from repoagent.git.transaction import other_files
-from repoagent.git.transaction.hook_changes import withdraw
+from repoagent.git.transaction.hook_changes import withdraw_commit
 from repoagent.git.transaction.journal import COMMITTING, EditJournal
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree, current_branch
@@ -40,7 +40,7 @@ def _encoding(worktree: WorkTree) -> str:
     return git(worktree.top, "config", "--get", "i18n.commitEncoding", ok=(0, 1)).decode().strip() or "UTF-8"
 
 
-def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> bytes:
+def encode_message(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> bytes:
     """Encode a message in i18n.commitEncoding, as `git commit` expects it. Raises Refused if that is impossible."""
     if isinstance(message, bytes):
         return message
@@ -55,7 +55,7 @@ def encode(worktree: WorkTree, message: str | bytes, errors: str = "strict") -> 
         ) from error
 
 
-def prepare(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
+def prepare_commit(journal: EditJournal, status: Status, message: bytes, options: Options) -> None:
     """Durably save what hooks could lose, then write the message and an index with HEAD plus the change to the journal.
 
     Creates the new branch of `options`, if any.
@@ -132,7 +132,7 @@ def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None =
     began = tracing.begin()
     process = None
     try:
-        with uninterrupted():  # ^C during the start must not leave git running while the edit is rolled back
+        with defer_signals():  # ^C during the start must not leave git running while the edit is rolled back
             process = subprocess.Popen(
                 command,
                 cwd=worktree.top,
@@ -150,7 +150,7 @@ def run_commit(journal: EditJournal, options: Options, listen: OnOutput | None =
         return process.wait(), bytes(output)
     except BaseException:
         if process is not None:
-            with uninterrupted():
+            with defer_signals():
                 _stop(process)
         raise
     finally:
@@ -185,10 +185,10 @@ def verified_commit(journal: EditJournal) -> Commit | None:
     made = tip if tip.parent == record.head else find_commit(journal)
     if made is None:
         if _is_commit_of(journal, tip):
-            withdraw(worktree, tip)
+            withdraw_commit(worktree, tip)
         raise Busy("another program moved HEAD during the commit: run the edit again")
     if made is tip and not any(planned.path in made.changed for planned in record.planned):
-        withdraw(worktree, made)
+        withdraw_commit(worktree, made)
         return None
     return made
 

@@ -14,12 +14,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from repoagent.git.file_writer import Moved, Step, revert_step, write_file
-from repoagent.git.files import Content, look, same
+from repoagent.git.file_writer import FilesChanged, FileStep, revert_step, write_file
+from repoagent.git.files import Content, read_content, same_content
 from repoagent.git.index import Entry, staged_entries
-from repoagent.git.merge import Conflict, carry, project
+from repoagent.git.merge import Conflict, merge_content, merge_entry
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.git.transaction import hook_changes, other_files
 from repoagent.git.transaction.commit import committed_since, find_commit, has_moved
 from repoagent.git.transaction.journal import (
@@ -28,16 +28,16 @@ from repoagent.git.transaction.journal import (
     LOCK_FILE,
     LOCKED,
     EditJournal,
+    JournalRecord,
     PlannedPath,
-    Record,
-    load,
+    load_record,
     to_dict,
 )
 from repoagent.git.transaction.results import KEPT_FOLDER, CommitResult, OtherChanges, restored_notes
-from repoagent.git.worktree import WorkTree, current_branch, layout
+from repoagent.git.worktree import WorkTree, current_branch, layout_of
 from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.journal import abandoned, remove_folder
+from repoagent.storage.journal import abandoned_journals, remove_folder
 
 _ARCHIVED = 100  # finished edits, for undo, and as many folders in `kept/`
 _TRIES = 3  # if the file is saved while the edit is being removed from it
@@ -46,7 +46,7 @@ _LAYOUT = re.compile(rb"[\s'\"`,;()\\]+")  # characters that formatters change
 
 def edit_folder(worktree: WorkTree, edit_id: str) -> Path:
     """The folder with the bytes of a finished edit, for undo."""
-    return layout(worktree).private / "edits" / edit_id
+    return layout_of(worktree).private / "edits" / edit_id
 
 
 def folder_after(journal: EditJournal, *, done: bool) -> Path:
@@ -56,7 +56,7 @@ def folder_after(journal: EditJournal, *, done: bool) -> Path:
     """
     if done and journal.record.event == "edit":
         return edit_folder(journal.worktree, journal.record.id)
-    folder = layout(journal.worktree).private / "kept" / journal.name
+    folder = layout_of(journal.worktree).private / "kept" / journal.name
     number = 1
     while folder.exists():
         number += 1
@@ -64,7 +64,7 @@ def folder_after(journal: EditJournal, *, done: bool) -> Path:
     return folder
 
 
-def archive(journal: EditJournal, **values: Any) -> None:
+def archive_edit(journal: EditJournal, **values: Any) -> None:
     """Durably log the edit, with these `values` in its record, and end the journal.
 
     If the journal cannot be ended now, the next command ends it.
@@ -82,13 +82,13 @@ def archive(journal: EditJournal, **values: Any) -> None:
         "no_commit": not record.commits,
         "moved": record.moves_to not in (None, record.head or ""),
     }
-    json_files.append_record(layout(journal.worktree).edits, line)
+    json_files.append_record(layout_of(journal.worktree).edits, line)
     _end(journal, record)
 
 
 def end_if_archived(journal: EditJournal) -> bool:
     """End the journal if its edit was logged before the process failed; return whether it was logged."""
-    record, log = journal.record, layout(journal.worktree).edits
+    record, log = journal.record, layout_of(journal.worktree).edits
     lines = [line for line in json_files.read_records(log) if line.get("id") == record.id]
     if not lines or lines[-1].get("event") != record.event:
         return False
@@ -97,7 +97,7 @@ def end_if_archived(journal: EditJournal) -> bool:
     return True
 
 
-def _end(journal: EditJournal, record: Record) -> None:
+def _end(journal: EditJournal, record: JournalRecord) -> None:
     if record.in_place:  # undo restores the content before the change from that after it
         steps = {step.path: step for step in record.steps}
         planned = tuple(
@@ -113,14 +113,14 @@ def _end(journal: EditJournal, record: Record) -> None:
         _archive_folder(journal)
 
 
-def _staged_without(worktree: WorkTree, planned: PlannedPath, step: Step | None) -> Entry | None:
+def _staged_without(worktree: WorkTree, planned: PlannedPath, step: FileStep | None) -> Entry | None:
     """The staged entry without the change, parts of which the user may have staged before: undo restores it."""
     if planned.staged == planned.head or planned.renamed:
         return planned.staged
     after = planned.work
-    if step is not None and not same(step.new, step.done):  # there is other work on top of the change
+    if step is not None and not same_content(step.new, step.done):  # there is other work on top of the change
         after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
-    before = project(worktree, planned.stage, after, planned.base)
+    before = merge_entry(worktree, planned.stage, after, planned.base)
     return planned.staged if isinstance(before, Conflict) else before
 
 
@@ -145,7 +145,7 @@ def _retire_to(journal: EditJournal, folder: Path) -> None:
         remove_folder(old)
 
 
-def complete(
+def complete_transaction(
     journal: EditJournal, made: Commit, *, key: str | None = None, leave: Collection[str] = ()
 ) -> CommitResult:
     """Complete the transaction after the commit `made`.
@@ -168,7 +168,7 @@ def complete(
     if steps != record.steps:
         journal.store_contents(steps)
     branch = current_branch(journal.worktree)  # a hook may have switched to it
-    archive(journal, commit=commit, steps=steps, branch=branch, new_branch=None)
+    archive_edit(journal, commit=commit, steps=steps, branch=branch, new_branch=None)
     folded, taken_out = tuple(verdict.folded), tuple(verdict.taken_out) if commit != made.oid else ()
     return CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
 
@@ -200,12 +200,12 @@ def roll_back(journal: EditJournal) -> OtherChanges:
     return others
 
 
-def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
+def _remove_edit(journal: EditJournal, number: int, step: FileStep) -> OtherChanges:
     """Remove the edit from a file that has changed since, by a three-way merge as in `undo`."""
     worktree, path, event = journal.worktree, step.path, journal.record.event
     before = f" is in {KEPT_FOLDER}/old-{number}" if step.old is not None else ""
     for _ in range(_TRIES):
-        current = look(worktree.top, path)
+        current = read_content(worktree.top, path)
         is_hooks = (
             journal.record.state == COMMITTING
             and _is_reformatted(current, step.new)
@@ -213,20 +213,20 @@ def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
         )
         target: Content | Conflict | None = step.old
         if not is_hooks:  # if the edit had deleted the file, nothing of the edit is in it
-            target = current if step.new is None else carry(worktree, current, step.new, step.old)
+            target = current if step.new is None else merge_content(worktree, current, step.new, step.old)
         if isinstance(target, Conflict):
             if not _is_staged(journal, step, current):
                 break
             is_hooks, target = True, step.old
         try:
             write_file(worktree.top, path, current, target, step.temporary, permissions=step.permissions)
-        except Moved:  # it has just been saved
+        except FilesChanged:  # it has just been saved
             continue
         if is_hooks and current is not None:
             copy = other_files.keep_copy(journal, "found-own", current)
             return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
         sentence = f"{path} changed after the {event} was written"
-        if same(current, target):
+        if same_content(current, target):
             sentence += ", and its new content was kept"
         else:
             sentence += f": the {event} was removed and your other changes were kept"
@@ -240,7 +240,7 @@ def _remove_edit(journal: EditJournal, number: int, step: Step) -> OtherChanges:
     return OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
 
 
-def _is_staged(journal: EditJournal, step: Step, current: Content | None) -> bool:
+def _is_staged(journal: EditJournal, step: FileStep, current: Content | None) -> bool:
     """Whether a hook has staged the new lines of the file."""
     index = journal.path(other_files.COMMITTED)
     if current is None or step.new is None or current.is_link or not index.exists():
@@ -259,21 +259,21 @@ def _is_reformatted(current: Content | None, wrote: Content | None) -> bool:
     return _LAYOUT.sub(b"", current.data) == _LAYOUT.sub(b"", wrote.data)
 
 
-def recover(worktree: WorkTree) -> list[str]:
+def recover_transactions(worktree: WorkTree) -> list[str]:
     """Complete or roll back interrupted transactions; return sentences for the user.
 
     Runs at the start of every command. A journal whose owner is still running is skipped. Raises Busy if git holds the
     index lock, Refused for a journal from a newer version.
     """
-    root = layout(worktree).journal
+    root = layout_of(worktree).journal
     if not root.is_dir():
         return []
     notes = []
-    for opened in abandoned(root):
+    for opened in abandoned_journals(root):
         try:
-            with uninterrupted():
-                record = load(opened.folder)
-                unreadable = Record(opened.name, "edit", LOCKED, commits=True)
+            with defer_signals():
+                record = load_record(opened.folder)
+                unreadable = JournalRecord(opened.name, "edit", LOCKED, commits=True)
                 journal = EditJournal(opened, worktree, record or unreadable)
                 if record is not None:
                     notes.append("; ".join(_recover(journal)))
@@ -333,11 +333,11 @@ def _complete_recovered(journal: EditJournal, commit: str) -> tuple[str, ...]:
         staged = staged_entries(worktree, [planned.path for planned in record.planned])
         leave = {p.path for p in record.planned if staged.get(p.path) not in (p.staged_here, p.stage)}
     if record.moves_to is None and commit == head_commit(worktree):
-        result = complete(journal, read_commit(worktree), leave=leave)
+        result = complete_transaction(journal, read_commit(worktree), leave=leave)
         return (*result.notes, *restored_notes(result.restored))
     others = other_files.restore_other_files(journal)
     folder = folder_after(journal, done=True)
     other_files.update_user_index(journal, leave=leave)
     other_files.restore_pending_messages(journal)
-    archive(journal)
+    archive_edit(journal)
     return others.remarks(folder)

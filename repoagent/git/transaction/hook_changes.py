@@ -9,13 +9,13 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError
-from repoagent.git.file_writer import Step, write_file
-from repoagent.git.files import Content, look, same
+from repoagent.git.file_writer import FileStep, write_file
+from repoagent.git.files import Content, read_content, same_content
 from repoagent.git.index import Entry, put_entries, reset_to, staged_entries, write_tree
-from repoagent.git.merge import Conflict, merge, project
+from repoagent.git.merge import Conflict, merge, merge_entry
 from repoagent.git.objects import Commit, from_blob, head_commit, reset_ref, to_blob
 from repoagent.git.process import GitError, git
-from repoagent.git.transaction.journal import EditJournal, PlannedPath, Record
+from repoagent.git.transaction.journal import EditJournal, JournalRecord, PlannedPath
 from repoagent.git.transaction.other_files import COMMITTED
 from repoagent.git.worktree import WorkTree
 
@@ -60,7 +60,7 @@ def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
     return verdict
 
 
-def _is_older_than_hooks(worktree: WorkTree, record: Record, path: str) -> bool:
+def _is_older_than_hooks(worktree: WorkTree, record: JournalRecord, path: str) -> bool:
     """Whether an untracked file that a hook added existed before."""
     try:
         changed = (worktree.top / path).lstat().st_ctime_ns
@@ -70,18 +70,22 @@ def _is_older_than_hooks(worktree: WorkTree, record: Record, path: str) -> bool:
 
 
 def _judge_own(
-    worktree: WorkTree, planned: PlannedPath, step: Step | None, committed: Entry | None, verdict: HookVerdict
+    worktree: WorkTree,
+    planned: PlannedPath,
+    step: FileStep | None,
+    committed: Entry | None,
+    verdict: HookVerdict,
 ) -> None:
     """Judge a file of the edit that a hook has staged again. If the user has other work in it, the hook has added that
     too: keep only what the hook changed."""
     path, correct = planned.path, committed
     if step is not None and planned.has_other_work and planned.commit != planned.work:
-        current = look(worktree.top, path)
+        current = read_content(worktree.top, path)
         whole = planned.work  # the present file, with filters applied
-        if not same(current, step.new):
+        if not same_content(current, step.new):
             whole = None if current is None else to_blob(worktree, path, current, planned.staged)
         if committed in (whole, planned.work):
-            projected = project(worktree, planned.commit, planned.work, whole)
+            projected = merge_entry(worktree, planned.commit, planned.work, whole)
             correct = planned.commit if isinstance(projected, Conflict) else projected
     if correct != committed:
         verdict.corrections[path] = correct
@@ -89,16 +93,20 @@ def _judge_own(
     if correct == planned.commit:
         return
     verdict.folded.append(path)
-    stage = project(worktree, planned.stage, planned.commit, correct)
+    stage = merge_entry(worktree, planned.stage, planned.commit, correct)
     if not isinstance(stage, Conflict):
         verdict.stage[path] = stage
     # if a hook rewrote only the staged content, update the file, unless it has anything but our bytes
-    if step is not None and not planned.has_other_work and same(look(worktree.top, path), step.new):
+    if (
+        step is not None
+        and not planned.has_other_work
+        and same_content(read_content(worktree.top, path), step.new)
+    ):
         new = None if correct is None else from_blob(worktree, path, correct)
         write_file(worktree.top, path, step.new, new, step.temporary)
 
 
-def withdraw(worktree: WorkTree, made: Commit) -> None:
+def withdraw_commit(worktree: WorkTree, made: Commit) -> None:
     """Move HEAD back from the commit `made` to its parent. Raises GitError if HEAD is not at `made`."""
     target = ("HEAD", made.parent) if made.parent else ("-d", "HEAD")
     reason = "repoagent: withdraw a commit that is not the planned one"
@@ -135,7 +143,7 @@ def remove_other_work(
     except GitError as error:
         if error.returncode < 0:
             journal.remove_stale_ref_locks()
-        withdraw(worktree, made)
+        withdraw_commit(worktree, made)
         raise CommitWithdrawn(
             f"a hook added {names} to the commit, and repoagent could not make the commit again without that: "
             f"{error.stderr or error}"
@@ -174,7 +182,7 @@ def _commit_again(
     return new
 
 
-def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[Step, ...]:
+def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) -> tuple[FileStep, ...]:
     """The steps for undo, including what hooks changed and added.
 
     The hooks' version is read from the commit, because the user may have saved the file since.
@@ -189,32 +197,32 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
     for path in verdict.folded:
         step = steps.get(path)
         if step is not None and plans[path].has_other_work and not record.in_place:
-            steps[path] = replace(step, new=look(worktree.top, path))
+            steps[path] = replace(step, new=read_content(worktree.top, path))
             continue
         committed = content(path, verdict.corrections.get(path, made.changed.get(path)))
         if step is not None and record.in_place:
             before = content(path, plans[path].commit)
-            steps[path] = step_after_hook(worktree, step, look(worktree.top, path), before, committed)
+            steps[path] = step_after_hook(worktree, step, read_content(worktree.top, path), before, committed)
         elif step is not None:
             steps[path] = replace(step, new=committed)
         else:
             old, temporary = content(path, made.was[path]), f"{record.id}-{len(steps)}"
-            steps[path] = Step(path, old, committed, temporary)
+            steps[path] = FileStep(path, old, committed, temporary)
             if record.in_place:
-                current = look(worktree.top, path)
-                steps[path] = Step(path, current, current, temporary, was=old, done=committed)
+                current = read_content(worktree.top, path)
+                steps[path] = FileStep(path, current, current, temporary, was=old, done=committed)
     return tuple(steps.values())
 
 
 def step_after_hook(
-    worktree: WorkTree, step: Step, now: Content | None, before: Content | None, after: Content | None
-) -> Step:
+    worktree: WorkTree, step: FileStep, now: Content | None, before: Content | None, after: Content | None
+) -> FileStep:
     """Update `step`, whose change was already in the work tree, for a hook that turned `before` into `after`.
 
     `now` is the current content of the file. Only the hook's changes become part of the step; on a conflict, none do.
     """
     done = step.done
-    if same(step.new, done):
+    if same_content(step.new, done):
         return replace(step, new=now, done=now)
     if done is None or before is None or after is None or done.is_link or before.is_link or after.is_link:
         return replace(step, new=now)

@@ -15,11 +15,11 @@ from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy
-from repoagent.git.file_writer import Step
+from repoagent.git.file_writer import FileStep
 from repoagent.git.files import Content
 from repoagent.git.index import Entry, Staged, index_path
 from repoagent.git.process import git_output
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.storage import journal as stored
 from repoagent.storage.folders import SystemFailed
 
@@ -79,7 +79,7 @@ class SavedFile:
 
 
 @dataclass(frozen=True)
-class Record:
+class JournalRecord:
     """The record of one transaction.
 
     head, branch: HEAD's commit and branch at the start.
@@ -98,7 +98,7 @@ class Record:
     branch: str | None = None
     new_branch: str | None = None
     moves_to: str | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FileStep, ...] = ()
     folders: tuple[str, ...] = ()
     planned: tuple[PlannedPath, ...] = ()
     saved: tuple[SavedFile, ...] = ()
@@ -112,7 +112,7 @@ class Record:
 class EditJournal(stored.Journal):
     """The open journal of a transaction. Until `store` is called, the record may be newer than the one on disk."""
 
-    def __init__(self, journal: stored.Journal, worktree: WorkTree, record: Record) -> None:
+    def __init__(self, journal: stored.Journal, worktree: WorkTree, record: JournalRecord) -> None:
         super().__init__(journal.folder, journal.descriptor)
         self.worktree = worktree
         self.record = record
@@ -126,7 +126,7 @@ class EditJournal(stored.Journal):
         self.change(**values)
         self.save(to_dict(self.record))
 
-    def store_contents(self, items: Sequence[Step | SavedFile]) -> None:
+    def store_contents(self, items: Sequence[FileStep | SavedFile]) -> None:
         for number, item in enumerate(items):
             for name, value in vars(item).items():
                 if isinstance(value, Content):
@@ -194,7 +194,7 @@ class EditJournal(stored.Journal):
                 path.unlink(missing_ok=True)
 
 
-def create(worktree: WorkTree, record: Record) -> EditJournal:
+def create(worktree: WorkTree, record: JournalRecord) -> EditJournal:
     """Durably create the journal of a transaction.
 
     Raises Busy if a journal with this name exists, SystemFailed if it cannot be created.
@@ -202,7 +202,7 @@ def create(worktree: WorkTree, record: Record) -> EditJournal:
     name = f"{record.id}-{record.event}"
     # users of git may see the text of the lock
     text = f"repoagent {record.id}: an edit is being committed by process {os.getpid()}\n"
-    root = layout(worktree).journal
+    root = layout_of(worktree).journal
     journal = stored.create_journal(root, name, to_dict(record), {LOCK_FILE: text.encode()})
     return EditJournal(journal, worktree, record)
 
@@ -212,10 +212,10 @@ def _content_file(name: str, number: int) -> str:
     return f"{'saved' if name == 'content' else name}-{number}"
 
 
-def to_dict(record: Record) -> dict[str, Any]:
+def to_dict(record: JournalRecord) -> dict[str, Any]:
     """The record as JSON, without the bytes of files."""
 
-    def fields(item: Step | PlannedPath | SavedFile, number: int) -> dict[str, object]:
+    def fields(item: FileStep | PlannedPath | SavedFile, number: int) -> dict[str, object]:
         values: dict[str, object] = {}
         for name, value in vars(item).items():
             if isinstance(value, Content):
@@ -233,10 +233,10 @@ def to_dict(record: Record) -> dict[str, Any]:
     }
 
 
-_ITEMS: dict[str, type[Any]] = {"steps": Step, "planned": PlannedPath, "saved": SavedFile}
+_ITEMS: dict[str, type[Any]] = {"steps": FileStep, "planned": PlannedPath, "saved": SavedFile}
 
 
-def load(folder: Path) -> Record | None:
+def load_record(folder: Path) -> JournalRecord | None:
     """The record in a journal's folder, with the bytes that it refers to; None if it is missing or unreadable.
 
     Raises Refused for a record of a newer version.
@@ -256,13 +256,13 @@ def load(folder: Path) -> Record | None:
     raw.setdefault("in_place", False)  # not in the records of an earlier version
     values: dict[str, Any] = {}
     try:
-        for name in Record.__annotations__:
+        for name in JournalRecord.__annotations__:
             value = raw[name]
             if name in _ITEMS:
                 kind = _ITEMS[name]
                 value = [kind(**{key: field(inner) for key, inner in item.items()}) for item in value]
             values[name] = tuple(value) if isinstance(value, list) else value
-        return Record(**values)
+        return JournalRecord(**values)
     except (stored.IncompleteJournal, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None
 
@@ -281,7 +281,7 @@ def _read_lock(path: Path) -> bytes | None:
         return file.read(_MAX_LOCK_BYTES)
 
 
-def _stale_identity(worktree: WorkTree, path: Path, record: Record) -> tuple[int, int] | None:
+def _stale_identity(worktree: WorkTree, path: Path, record: JournalRecord) -> tuple[int, int] | None:
     """Inode and time of a lock that our git may have left; None for another one."""
     try:
         status = path.lstat()

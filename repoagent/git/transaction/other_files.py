@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from repoagent.errors import Refused
-from repoagent.git.file_writer import Moved, Step, write_file
-from repoagent.git.files import Content, look, same
-from repoagent.git.index import Entry, copy_index, index_path, put_entries, refresh
+from repoagent.git.file_writer import FilesChanged, FileStep, write_file
+from repoagent.git.files import Content, read_content, same_content
+from repoagent.git.index import Entry, copy_index, index_path, put_entries, refresh_index
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git, git_output
-from repoagent.git.transaction.journal import COMMITTING, EditJournal, PlannedPath, Record, SavedFile
+from repoagent.git.transaction.journal import COMMITTING, EditJournal, JournalRecord, PlannedPath, SavedFile
 from repoagent.git.transaction.results import KEPT_FOLDER, OtherChanges
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import write_whole
@@ -64,7 +64,7 @@ def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[Saved
             size = status.st_size
         if size <= budget:
             budget -= size
-            saved.append(SavedFile(path, look(top, path), f".repoagent-{edit_id}-other-{number}"))
+            saved.append(SavedFile(path, read_content(top, path), f".repoagent-{edit_id}-other-{number}"))
     return tuple(saved)
 
 
@@ -77,7 +77,7 @@ def restore_other_files(journal: EditJournal) -> OtherChanges:
     restored, left, sentences = [], [], []
     for saved in record.saved:
         for _ in range(_TRIES):
-            current = look(worktree.top, saved.path)
+            current = read_content(worktree.top, saved.path)
             if current == saved.content or saved.content is None:
                 break
             if current is not None and not (
@@ -86,7 +86,7 @@ def restore_other_files(journal: EditJournal) -> OtherChanges:
                 break
             try:
                 write_file(worktree.top, saved.path, current, saved.content, saved.temporary)
-            except Moved:  # it has just been saved
+            except FilesChanged:  # it has just been saved
                 continue
             current = saved.content
             restored.append(saved.path)
@@ -104,7 +104,7 @@ def restore_other_files(journal: EditJournal) -> OtherChanges:
     return OtherChanges(tuple(restored), tuple(left), sentences=tuple(sentences))
 
 
-def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current: Content) -> bool:
+def _is_as_in_head(worktree: WorkTree, record: JournalRecord, saved: SavedFile, current: Content) -> bool:
     """Whether the file is as in a checkout of the commit at the start."""
     arguments = ("ls-tree", "-z", "--full-tree", record.head or "HEAD", "--", saved.path)
     listing = git_output(worktree.top, *arguments, ok=(0, 128))
@@ -113,7 +113,9 @@ def _is_as_in_head(worktree: WorkTree, record: Record, saved: SavedFile, current
         return False
     head = from_blob(worktree, saved.path, Entry(fields[0], fields[2]))
     # if the user has changed only the mode, a checkout reverts it
-    return same(current, head) and (not same(current, saved.content) or current.mode == head.mode)
+    return same_content(current, head) and (
+        not same_content(current, saved.content) or current.mode == head.mode
+    )
 
 
 def keep_copy(journal: EditJournal, name: str, content: Content) -> str:
@@ -161,14 +163,14 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
     worktree = journal.worktree
     restored, sentences = [], []
     for step, planned in _mixed(journal.record):
-        if step.new is None or not same(written[step.path], step.new):
+        if step.new is None or not same_content(written[step.path], step.new):
             continue
         try:
-            current = look(worktree.top, step.path)
+            current = read_content(worktree.top, step.path)
         except Refused:  # a folder or a special file
             sentences.append(_keep_earlier(journal, step.path, "found-own", step.new))
             continue
-        if same(current, step.new):
+        if same_content(current, step.new):
             continue
         whole = step.new
         if current is not None:
@@ -187,18 +189,18 @@ def restore_mixed_files(journal: EditJournal, written: Mapping[str, Content | No
                 sentences.append(_keep_earlier(journal, step.path, "found-own", step.new))
                 continue
             whole = replace(current, data=merged)
-            if same(current, whole):
+            if same_content(current, whole):
                 continue
             keep_copy(journal, "found-own", current)
         try:
             write_file(worktree.top, step.path, current, whole, step.temporary)
-        except Moved:  # it has just been saved
+        except FilesChanged:  # it has just been saved
             continue
         restored.append(step.path)
     return OtherChanges(tuple(restored), sentences=tuple(sentences))
 
 
-def steps_to_revert(journal: EditJournal) -> list[Step]:
+def steps_to_revert(journal: EditJournal) -> list[FileStep]:
     """The steps, with the content that they wrote themselves instead of the content after hooks.
 
     If hooks were killed between a stash and its pop, a file may be missing or have the committed content. The step then
@@ -213,13 +215,13 @@ def steps_to_revert(journal: EditJournal) -> list[Step]:
     mixed = {step.path: planned for step, planned in _mixed(replace(record, steps=tuple(written)))}
     steps = []
     for step in written:
-        current, planned = look(top, step.path), mixed.get(step.path)
-        lost = current is None or (planned and same(current, _checked_out(journal.worktree, planned)))
+        current, planned = read_content(top, step.path), mixed.get(step.path)
+        lost = current is None or (planned and same_content(current, _checked_out(journal.worktree, planned)))
         steps.append(replace(step, new=current) if lost else step)
     return steps
 
 
-def _mixed(record: Record) -> Iterator[tuple[Step, PlannedPath]]:
+def _mixed(record: JournalRecord) -> Iterator[tuple[FileStep, PlannedPath]]:
     """The files that contain more than the commit."""
     plans = {planned.path: planned for planned in record.planned}
     for step in record.steps:
@@ -256,7 +258,7 @@ def update_user_index(
     entries = {path: entry for path, entry in entries.items() if path not in leave}
     put_entries(worktree, file, entries, {p.path: p.bits for p in record.planned if p.bits})
     present = [path for path, entry in entries.items() if entry and (worktree.top / path).exists()]
-    refresh(worktree, file, present)
+    refresh_index(worktree, file, present)
     if file.exists():
         file.replace(index_path(worktree))
     journal.unlock_index()

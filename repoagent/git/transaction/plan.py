@@ -12,11 +12,11 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import SUBMODULE, SYMLINK, Content, FileChange
 from repoagent.git.index import Entry, Staged, Status, read_entries
-from repoagent.git.merge import Conflict, lines_text, project
+from repoagent.git.merge import Conflict, lines_text, merge_entry
 from repoagent.git.objects import to_blob
 from repoagent.git.transaction.journal import PlannedPath
 from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
-from repoagent.git.worktree import WorkTree, head_ref, operation
+from repoagent.git.worktree import WorkTree, head_ref, operation_in_progress
 
 _COMMIT_FIRST = "commit or stash that work first"
 _COMMIT_WHOLE = "use --include-dirty to commit the whole file, or commit it yourself"
@@ -25,7 +25,7 @@ _ONLY_WRITE = ", or use --no-commit to only write the files"
 
 
 @dataclass(frozen=True)
-class Plan:
+class CommitPlan:
     """The paths of the planned commit, and sentences for the user."""
 
     paths: tuple[PlannedPath, ...] = ()
@@ -33,7 +33,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Versions:
+class EntryVersions:
     """The entries in HEAD, the index and the work tree for the paths of a change.
 
     `include_dirty`, `offer` and `in_place` are as in `make_plan`.
@@ -84,7 +84,7 @@ def refuse_operation(worktree: WorkTree, *, offer: bool = True) -> None:
     With `offer`, the message suggests --no-commit.
     """
     refuse_no_branch(worktree, offer=offer)
-    name = operation(worktree)
+    name = operation_in_progress(worktree)
     if name not in (None, "bisect"):
         raise Refused(
             f"{'an' if name == 'am' else 'a'} {name} is in progress, and a commit would become part of it: finish or "
@@ -126,7 +126,7 @@ def sparse_advice(path: str) -> str:
     )
 
 
-def _refuse_inseparable(versions: Versions, change: FileChange) -> None:
+def _refuse_inseparable(versions: EntryVersions, change: FileChange) -> None:
     """Raise Refused for a submodule and, unless files are committed whole, for a file that is not in HEAD or would
     replace another tracked path."""
     source, target = change.old_path, change.path
@@ -165,14 +165,14 @@ def make_plan(
     include_dirty: bool = False,
     offer: bool = True,
     in_place: InPlace | None = None,
-) -> Plan:
+) -> CommitPlan:
     """Store the blobs of the commit and return the plan.
 
     `include_dirty` commits whole files; with `offer`, refusals suggest that. Raises Inseparable if the same lines have
     other uncommitted work, AlreadyCommitted if HEAD already contains all changes.
     """
     paths = sorted({path for change in changes for path in (change.old_path, change.path) if path})
-    versions = Versions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
+    versions = EntryVersions(worktree, status, read_entries(worktree, paths), include_dirty, offer, in_place)
     for change in changes:
         _refuse_inseparable(versions, change)
     planned = [path for change in changes for path in _plan_change(versions, change)]
@@ -188,10 +188,10 @@ def make_plan(
             f"the last commit already contains this change to {', '.join(change.name for change in changes)}"
             + (": use --no-commit to only write it" if offer else "")
         )
-    return Plan(tuple(planned), tuple(_notes(versions, planned)))
+    return CommitPlan(tuple(planned), tuple(_notes(versions, planned)))
 
 
-def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath]:
+def _plan_change(versions: EntryVersions, change: FileChange) -> Iterator[PlannedPath]:
     source, target = change.old_path or change.path, change.path or change.old_path
     if source is None or target is None:
         raise ValueError("a change without a path")
@@ -211,7 +211,7 @@ def _plan_change(versions: Versions, change: FileChange) -> Iterator[PlannedPath
     )
 
 
-def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
+def _base(versions: EntryVersions, path: str, change: FileChange) -> Entry | None:
     if change.old is None:
         return None
     if not versions.in_place and path in versions.index:
@@ -224,7 +224,7 @@ def _base(versions: Versions, path: str, change: FileChange) -> Entry | None:
 
 
 def _after(
-    versions: Versions, source: str, target: str, change: FileChange, base: Entry | None
+    versions: EntryVersions, source: str, target: str, change: FileChange, base: Entry | None
 ) -> Entry | None:
     if change.new is None:
         return None
@@ -237,7 +237,7 @@ def _after(
     return Entry(mode, stored.oid)
 
 
-def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry | None:
+def _in_work_tree(versions: EntryVersions, path: str, after: Entry | None) -> Entry | None:
     """The final content of the work tree: after the change, or what another program made of it since."""
     if versions.in_place is None or path not in versions.in_place.current:
         return after
@@ -250,11 +250,14 @@ def _in_work_tree(versions: Versions, path: str, after: Entry | None) -> Entry |
 
 
 def _carry(
-    versions: Versions, change: FileChange, where: str, sides: tuple[Entry | None, Entry | None, Entry | None]
+    versions: EntryVersions,
+    change: FileChange,
+    where: str,
+    sides: tuple[Entry | None, Entry | None, Entry | None],
 ) -> Entry | None:
     """Merge the change from the second to the third of `sides` into the first. Raises Inseparable; with `in_place`,
     what is staged on top stays staged."""
-    projected = project(versions.worktree, *sides)
+    projected = merge_entry(versions.worktree, *sides)
     if not isinstance(projected, Conflict):
         return projected
     if versions.in_place is not None and where == "the index":
@@ -271,9 +274,9 @@ def conflict_lines(conflict: Conflict) -> str:
     return f" on {lines_text(conflict.lines)}" if conflict.lines else ""
 
 
-def _notes(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[str]:
+def _notes(versions: EntryVersions, planned: Sequence[PlannedPath]) -> Iterator[str]:
     worktree, in_place = versions.worktree, versions.in_place
-    if operation(worktree) == "bisect":
+    if operation_in_progress(worktree) == "bisect":
         yield "a bisect is in progress: it may move HEAD away from the commit"
     if versions.status.head is not None and versions.status.branch is None:
         yield "HEAD is detached: no branch will contain the commit"

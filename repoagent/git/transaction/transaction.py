@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
 from repoagent.git import file_writer
-from repoagent.git.files import Content, FileChange, look, same
+from repoagent.git.files import Content, FileChange, read_content, same_content
 from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.git.transaction import commit, finish, hook_changes, journal, other_files, results
-from repoagent.git.transaction.journal import COMMITTING, LOCKED, WRITING, EditJournal, Record
-from repoagent.git.transaction.plan import Plan, make_plan, refuse_operation, refuse_unmerged
+from repoagent.git.transaction.journal import COMMITTING, LOCKED, WRITING, EditJournal, JournalRecord
+from repoagent.git.transaction.plan import CommitPlan, make_plan, refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree, current_branch
 from repoagent.storage.layout import to_stderr
 
@@ -56,7 +56,7 @@ class BaseTransaction(ABC):
         moves_to: str | None = None,
     ) -> None:
         self.id = edit_id
-        self.plan = Plan()
+        self.plan = CommitPlan()
         self.other_changes = results.OtherChanges()
         self._kept_folder = Path()  # the folder with the bytes that `other_changes` mentions
         self._worktree = worktree
@@ -67,7 +67,7 @@ class BaseTransaction(ABC):
         # moving HEAD would disturb a merge or rebase in progress; changing only the index does not
         self._changes_head = True
         self._is_edit = event == "edit"  # an undo or redo has no option --no-commit
-        self._first = Record(
+        self._first = JournalRecord(
             edit_id, event, LOCKED, commits, moves_to=moves_to, in_place=in_place is not None
         )
 
@@ -90,13 +90,13 @@ class BaseTransaction(ABC):
                 self.plan = self._make_plan(status)
                 opened.change(head=status.head, branch=status.branch, planned=self.plan.paths)
         except BaseException:
-            with uninterrupted():
+            with defer_signals():
                 self._end()
             raise
         return self
 
     def write(self) -> None:
-        """Write the files. Raises Moved, with nothing written, if one has changed since the change was made."""
+        """Write the files. Raises FilesChanged, with nothing written, if one has changed since the change was made."""
         top, in_place = self._worktree.top, self._in_place
         steps = file_writer.steps_of(self._changes, self.id, None if in_place is None else in_place.current)
         file_writer.refuse_moved(top, steps)
@@ -109,23 +109,23 @@ class BaseTransaction(ABC):
                 file_writer.write_file(
                     top, step.path, step.old, step.new, step.temporary, permissions=step.permissions
                 )
-            except file_writer.Moved:
+            except file_writer.FilesChanged:
                 self._open.change(steps=steps[:number])  # the rest was not written
                 raise
 
     def keep(self) -> None:
         """Keep the written files without a commit."""
-        with uninterrupted():
+        with defer_signals():
             if self._open.record.commits:
                 self._open.unlock_index()
-            finish.archive(self._open, commits=False)
+            finish.archive_edit(self._open, commits=False)
             self._close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._journal is not None:
-            with uninterrupted():
+            with defer_signals():
                 self._end()
             for sentence in self.other_changes.remarks(self._kept_folder):
                 to_stderr(sentence)
@@ -136,7 +136,7 @@ class BaseTransaction(ABC):
         return self.other_changes.conflicts
 
     @abstractmethod
-    def _make_plan(self, status: Status) -> Plan:
+    def _make_plan(self, status: Status) -> CommitPlan:
         pass
 
     def _find_commit(self) -> Commit | None:
@@ -212,7 +212,7 @@ class Transaction(BaseTransaction):
         `at_once` promises that nothing has run since the transaction was entered, so the status is not read again.
         Raises HookFailed, with everything restored, if git or a hook refuses, and Busy if another program moved HEAD.
         """
-        text = commit.encode(self._worktree, message)
+        text = commit.encode_message(self._worktree, message)
         if self._status is None or not at_once:
             self._status = self._read_status()
         else:
@@ -225,7 +225,7 @@ class Transaction(BaseTransaction):
                 made, code, more = self._attempt(status, text)
                 output += more
         rewritten = [new.path for new, old in zip(self._open.record.steps, before, strict=True) if new != old]
-        with uninterrupted():
+        with defer_signals():
             self._end(made)
             if self.result is None:
                 by_git = code == _GIT_FAILED or code < 0 or self.options.edit_message or bool(self._withdrawn)
@@ -243,7 +243,7 @@ class Transaction(BaseTransaction):
         )
         return self.result
 
-    def _make_plan(self, status: Status) -> Plan:
+    def _make_plan(self, status: Status) -> CommitPlan:
         if self.options.branch is not None:
             refuse_invalid_branch(self._worktree, self.options.branch)
         return make_plan(
@@ -268,8 +268,10 @@ class Transaction(BaseTransaction):
     def _attempt(self, status: Status, message: bytes) -> tuple[Commit | None, int, bytes]:
         """Run `git commit`; return the commit, if any, the exit code, and the output."""
         opened = self._open
-        self._written = {step.path: look(self._worktree.top, step.path) for step in opened.record.steps}
-        commit.prepare(opened, status, message, self.options)
+        self._written = {
+            step.path: read_content(self._worktree.top, step.path) for step in opened.record.steps
+        }
+        commit.prepare_commit(opened, status, message, self.options)
         code, output = commit.run_commit(opened, self.options, self._listen)
         self.other_changes += other_files.restore_mixed_files(opened, self._written)
         if code < 0:
@@ -290,9 +292,9 @@ class Transaction(BaseTransaction):
             return None
         steps = []
         for step in opened.record.steps:
-            now = look(worktree.top, step.path)
-            is_ours = same(self._written[step.path], step.new)  # not a save by another program
-            if step.new is not None and is_ours and not same(now, step.new):
+            now = read_content(worktree.top, step.path)
+            is_ours = same_content(self._written[step.path], step.new)  # not a save by another program
+            if step.new is not None and is_ours and not same_content(now, step.new):
                 wrote = step.wrote or step.new
                 if opened.record.in_place:
                     step = hook_changes.step_after_hook(worktree, step, now, step.new, now)
@@ -311,7 +313,7 @@ class Transaction(BaseTransaction):
             changes.append(change if content is None else change.with_data(change.before, content.data))
         in_place = self._in_place
         if in_place is not None:
-            current = {step.path: step.new for step in steps if not same(step.new, step.done)}
+            current = {step.path: step.new for step in steps if not same_content(step.new, step.done)}
             in_place = replace(in_place, current=current)
         self._status = status = self._read_status()
         try:
@@ -329,7 +331,7 @@ class Transaction(BaseTransaction):
             return
         self._kept_folder = finish.folder_after(self._open, done=True)
         try:
-            self.result = finish.complete(self._open, made, key=self.options.sign)
+            self.result = finish.complete_transaction(self._open, made, key=self.options.sign)
         except hook_changes.CommitWithdrawn as error:
             self._withdrawn = f"\n{error}"
             super()._finish(None)

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused
 from repoagent.git.objects import no_such_commit, resolve_commit
-from repoagent.git.worktree import WorkTree, is_full_id, layout
+from repoagent.git.worktree import WorkTree, is_full_id, layout_of
 from repoagent.history.index import schema
-from repoagent.history.index.reader import IndexView, Reach, known, reach
-from repoagent.history.index.schema import NoCommits, get, value
-from repoagent.history.recent_commits import listed
+from repoagent.history.index.reader import IndexView, ReachableCommits, compute_reach, stored_reach
+from repoagent.history.index.schema import NoCommits, get_integer, get_value
+from repoagent.history.recent_commits import existing_files
 from repoagent.storage.database import (
-    Damaged,
-    Unusable,
+    DatabaseDamaged,
+    DatabaseUnusable,
     open_database,
     open_to_read,
     set_damaged_aside,
     sqlite_errors,
 )
-from repoagent.storage.layout import Warn, ensure, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.layout import Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,7 +42,7 @@ ENDED = {schema.WHOLE: "whole", schema.UNREADABLE: "unreadable"}
 _WAIT = 0.25  # seconds to wait for another process that updates the index
 
 
-class State(NamedTuple):
+class IndexState(NamedTuple):
     """How much of the history is indexed.
 
     commits: the number of indexed commits on all branches, without merges.
@@ -61,19 +61,19 @@ class State(NamedTuple):
         return self.end == "whole" and not self.new
 
 
-class Index:
-    """The history index of a repository, as a context manager; see `open_index`. Its methods raise Unusable if there is
-    no usable index."""
+class HistoryIndex:
+    """The history index of a repository, as a context manager; see `open_index`. Its methods raise DatabaseUnusable if
+    there is no usable index."""
 
     def __init__(self, worktree: WorkTree, warn: Warn) -> None:
         self._worktree, self._warn = worktree, warn
-        self._top, self._layout = worktree.top, layout(worktree)
+        self._top, self._layout = worktree.top, layout_of(worktree)
         self._path = self._layout.history
         self._open: list[sqlite3.Connection] = []
         self._idle: sqlite3.Connection | None = None  # the one to read with, unless a view has taken it
         self._tips: dict[str, bytes] = {}
 
-    def __enter__(self) -> Index:
+    def __enter__(self) -> HistoryIndex:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,7 +109,7 @@ class Index:
         rebuild: bool = False,
         insist: bool = False,
         head: bool = False,
-    ) -> State:
+    ) -> IndexState:
         """Update the index to `revision`: add its new commits, then older ones, newest first, for at most `seconds`.
 
         While another process updates the index, return its state so far, or raise Busy with `insist`. With `head`, the
@@ -123,8 +123,8 @@ class Index:
         deadline = float("inf") if seconds is None else time.monotonic() + seconds
         wait = 0.0 if current is not None else _WAIT if seconds is None else min(_WAIT, seconds)
         try:
-            ensure(self._layout)
-            with locked(self._layout.root / LOCK, timeout=wait, label="the history index"):
+            ensure_root(self._layout)
+            with hold_lock(self._layout.root / LOCK, timeout=wait, label="the history index"):
                 self._idle = None  # its file may be renamed as damaged
                 self._catch_up(tip, deadline, progress, rebuild=rebuild, head=head)
         except Busy:
@@ -133,51 +133,51 @@ class Index:
         except Refused as error:  # the folder cannot be written
             if current is not None:
                 return current
-            if isinstance(error, Unusable):
+            if isinstance(error, DatabaseUnusable):
                 raise
-            raise Unusable(str(error)) from error
+            raise DatabaseUnusable(str(error)) from error
         return self.state(revision)
 
-    def state(self, revision: str = "HEAD") -> State:
+    def state(self, revision: str = "HEAD") -> IndexState:
         connection = self._reader()
         try:
             with sqlite_errors(self._path):
                 if connection is not None:
-                    return self._state(connection, reach(connection, self._top, self._tip(revision)))
-        except Damaged:
+                    return self._state(connection, compute_reach(connection, self._top, self._tip(revision)))
+        except DatabaseDamaged:
             pass
-        return State(0)
+        return IndexState(0)
 
     def view(self, revision: str = "HEAD") -> IndexView:
         """A snapshot of the indexed history that `revision` reaches.
 
-        Raises UsageError for an unknown revision, NoCommits before the first commit, Unusable if nothing has been
-        indexed.
+        Raises UsageError for an unknown revision, NoCommits before the first commit, DatabaseUnusable if nothing has
+        been indexed.
         """
         tip = self._tip(revision)
         connection = self._reader()
         if connection is None:
-            raise Unusable("the history is not indexed yet; run `repoagent mine`")
+            raise DatabaseUnusable("the history is not indexed yet; run `repoagent mine`")
         self._idle = None
         try:
             with sqlite_errors(self._path):
                 connection.execute("BEGIN")
-                bounds = reach(connection, self._top, tip).bounds
-                is_recorded = value(connection, "alive") == tip
-                exists = None if is_recorded else partial(listed, self._top, tip.decode())
+                bounds = compute_reach(connection, self._top, tip).bounds
+                is_recorded = get_value(connection, "alive") == tip
+                exists = None if is_recorded else partial(existing_files, self._top, tip.decode())
                 return IndexView(connection, bounds, exists, self._replace_damaged)
-        except Damaged as error:
+        except DatabaseDamaged as error:
             self._replace_damaged(error)
 
     def _replace_damaged(self, error: Exception) -> NoReturn:
         """Rename an index that turns out to be damaged, so that a new one is built."""
         try:
-            with locked(self._layout.root / LOCK, timeout=0, label="the history index"):
+            with hold_lock(self._layout.root / LOCK, timeout=0, label="the history index"):
                 set_damaged_aside(self._path, error, self._warn)
         except (Busy, Refused):
             pass  # another process that updates it will notice; a read-only folder cannot be helped
         self._close()
-        raise Unusable(f"{self._path} was damaged; the next command will rebuild it") from error
+        raise DatabaseUnusable(f"{self._path} was damaged; the next command will rebuild it") from error
 
     def _reader(self) -> sqlite3.Connection | None:
         """A connection to an index with commits, or None."""
@@ -186,25 +186,25 @@ class Index:
             if self._idle is None:
                 return None
             self._open.append(self._idle)
-        with suppress(Damaged), sqlite_errors(self._path):
-            return self._idle if get(self._idle, "high") else None
+        with suppress(DatabaseDamaged), sqlite_errors(self._path):
+            return self._idle if get_integer(self._idle, "high") else None
         return None
 
-    def _current(self, tip: bytes) -> tuple[State | None, bytes | None]:
+    def _current(self, tip: bytes) -> tuple[IndexState | None, bytes | None]:
         """The state if the index is up to date for `tip`, and the commit whose tree is recorded."""
         connection = self._reader()
-        with suppress(Damaged), sqlite_errors(self._path):
-            if connection is None or (stored := known(connection, tip)) is None:
+        with suppress(DatabaseDamaged), sqlite_errors(self._path):
+            if connection is None or (stored := stored_reach(connection, tip)) is None:
                 return None, None
-            is_same = value(connection, "signature") == schema.signature(self._worktree)
-            if is_same and get(connection, "ended") in ENDED:
-                return self._state(connection, stored), value(connection, "alive")
+            is_same = get_value(connection, "signature") == schema.signature(self._worktree)
+            if is_same and get_integer(connection, "ended") in ENDED:
+                return self._state(connection, stored), get_value(connection, "alive")
         return None, None
 
-    def _state(self, connection: sqlite3.Connection, reached: Reach) -> State:
-        commits = get(connection, "done") + get(connection, "high") - schema.BASE
-        end = ENDED.get(get(connection, "ended"), "mining")
-        return State(commits, end, len(reached.new), self._path.stat().st_size)
+    def _state(self, connection: sqlite3.Connection, reached: ReachableCommits) -> IndexState:
+        commits = get_integer(connection, "done") + get_integer(connection, "high") - schema.BASE
+        end = ENDED.get(get_integer(connection, "ended"), "mining")
+        return IndexState(commits, end, len(reached.new), self._path.stat().st_size)
 
     def _catch_up(
         self, tip: bytes, deadline: float, progress: Progress | None, *, rebuild: bool, head: bool
@@ -222,8 +222,8 @@ class Index:
                     connection.execute("PRAGMA wal_autocheckpoint = 4000")
                     connection.execute("PRAGMA cache_size = -8000")
                     mark = schema.signature(self._worktree)
-                    begun = get(connection, "high") > 0
-                    if begun and not rebuild and value(connection, "signature") != mark:
+                    begun = get_integer(connection, "high") > 0
+                    if begun and not rebuild and get_value(connection, "signature") != mark:
                         self._warn("the boundary of this shallow clone has changed; rebuilding the index")
                         rebuild = True
                     if begun and rebuild:
@@ -232,26 +232,26 @@ class Index:
                         miner.begin(connection, tip, mark)
                     edge = frozenset(schema.shallow_edge(self._worktree).split())
                     walk = miner.Walk(self._top, deadline, not schema.lacks_blobs(self._worktree), edge)
-                    miner.go_forward(connection, walk, tip, reach(connection, self._top, tip))
-                    if get(connection, "ended") not in ENDED:
+                    miner.go_forward(connection, walk, tip, compute_reach(connection, self._top, tip))
+                    if get_integer(connection, "ended") not in ENDED:
                         miner.go_back(connection, walk, progress)
-                    if get(connection, "ended") and (head or value(connection, "alive") is None):
+                    if get_integer(connection, "ended") and (head or get_value(connection, "alive") is None):
                         miner.record_tree(connection, self._top, tip)
                 return
-            except Damaged as error:
+            except DatabaseDamaged as error:
                 if again:
-                    raise Unusable(
+                    raise DatabaseUnusable(
                         f"{self._path} was damaged again after it was rebuilt; check the disk"
                     ) from None
                 set_damaged_aside(self._path, error, self._warn)
 
 
-def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
+def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> HistoryIndex:
     """The index of the repository of `worktree`, which all its work trees share.
 
     Nothing is read or created yet. `warn` is called with a sentence if the index later has to be recreated.
     """
-    return Index(worktree, warn)
+    return HistoryIndex(worktree, warn)
 
 
 # Arguments for Python to run this program. -m, or -c alone, would import from the current folder, so a repository with
@@ -265,14 +265,14 @@ def mine_in_background(worktree: WorkTree) -> bool:
     written."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
-    from repoagent.config.layers import load
+    from repoagent.config.layers import load_settings
 
-    where = layout(worktree)
-    if not load(where, worktree.top).switch("history.background"):
+    where = layout_of(worktree)
+    if not load_settings(where, worktree.top).switch("history.background"):
         return False
     try:
-        ensure(where)
-        with locked(where.root / LOCK, timeout=0, label="the history index"):
+        ensure_root(where)
+        with hold_lock(where.root / LOCK, timeout=0, label="the history index"):
             pass
     except Busy:
         return True

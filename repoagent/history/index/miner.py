@@ -14,13 +14,23 @@ from typing import NamedTuple
 from zlib import crc32
 
 from repoagent.git.process import OFFLINE, GitError, git
-from repoagent.history.cochange import MOST_FILES, stem
+from repoagent.history.cochange import MOST_FILES, name_stem
 from repoagent.history.index import schema
-from repoagent.history.index.reader import IndexView, Reach, reach, store, toggled
-from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
-from repoagent.history.index.schema import AGES, BASE, HIGHEST, LOWEST, NUMBERS, commit_id, get, put, unpacked
-from repoagent.history.log import Record, stream
-from repoagent.storage.database import Unusable, transaction
+from repoagent.history.index.reader import IndexView, ReachableCommits, compute_reach, store_reach, toggled
+from repoagent.history.index.renames import FILE, LOW_KIND, Entry, RenameBatch
+from repoagent.history.index.schema import (
+    AGES,
+    BASE,
+    HIGHEST,
+    LOWEST,
+    NUMBERS,
+    commit_id,
+    get_integer,
+    put_value,
+    unpack_numbers,
+)
+from repoagent.history.log import LogRecord, stream_log
+from repoagent.storage.database import DatabaseUnusable, transaction
 
 _STRETCH = 512  # numbers in one row of a file's history
 _NAME = """
@@ -65,13 +75,13 @@ class _Ids:
 class Rows:
     """The rows to write in a batch, and the ids of authors and directories."""
 
-    def __init__(self, connection: sqlite3.Connection, batch: Batch) -> None:
+    def __init__(self, connection: sqlite3.Connection, batch: RenameBatch) -> None:
         self.connection, self.batch = connection, batch
         self.commits: list[Row] = []
         self._authors = _Ids(connection, "author", "text", whole=batch.back)
         self._folders = _Ids(connection, "directory", "path", whole=batch.back)
 
-    def add(self, number: int, record: Record, *, edge: bool = False) -> None:
+    def add(self, number: int, record: LogRecord, *, edge: bool = False) -> None:
         """Add one commit. A commit at the `edge` of a shallow clone seems to add every file, so its files are left
         out."""
         identity, time, text, _ = record
@@ -122,7 +132,9 @@ class Rows:
             elif low == HIGHEST and high != LOWEST:  # known, with newer commits
                 newer.append((high, high_kind, directory, base, file))
             elif low != HIGHEST:
-                new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
+                new.append(
+                    (directory, base, file, crc32(name_stem(path)) >> 1, high, high_kind, low, low_kind)
+                )
         self._folders.write()
         self.connection.executemany(_NAME, new)
         for end, rows in (("low", older), ("high", newer)):
@@ -142,7 +154,7 @@ def _append(connection: sqlite3.Connection, histories: Iterable[tuple[int, list[
     )
     for file, known in last.fetchall():
         if len(known) < 4 * _STRETCH:
-            numbers[file] = [*unpacked(NUMBERS, known), *numbers[file]]
+            numbers[file] = [*unpack_numbers(NUMBERS, known), *numbers[file]]
     parts = (part for file, each in numbers.items() for part in _stretches(file, each))
     connection.executemany("INSERT OR REPLACE INTO touch VALUES (?, ?, ?)", parts)
 
@@ -155,7 +167,7 @@ def _stretches(file: int, numbers: list[int]) -> Iterator[tuple[int, int, array[
 
 def _touches(connection: sqlite3.Connection, file: int) -> set[int]:
     rows = connection.execute("SELECT numbers FROM touch WHERE file = ?", (file,))
-    return {number for (data,) in rows for number in unpacked(NUMBERS, data)}
+    return {number for (data,) in rows for number in unpack_numbers(NUMBERS, data)}
 
 
 def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
@@ -165,7 +177,7 @@ def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
         row = connection.execute("SELECT files FROM commit_ WHERE age = ?", (AGES - number,)).fetchone()
         if row is not None and row[0] is not None:
             files = array(
-                "I", dict.fromkeys(into if each == file else each for each in unpacked("I", row[0]))
+                "I", dict.fromkeys(into if each == file else each for each in unpack_numbers("I", row[0]))
             )
             update = "UPDATE commit_ SET files = ?, size = ? WHERE age = ?"
             connection.execute(update, (files, len(files), AGES - number))
@@ -189,7 +201,7 @@ _ENDS = 3  # bits for the kind of an event below the file number
 
 def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
     with transaction(connection):
-        put(
+        put_value(
             connection,
             base=base,
             low=BASE,
@@ -199,7 +211,7 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
             next_file=1,
             signature=signature,
         )
-        store(connection, base, Reach((LOWEST, BASE)))
+        store_reach(connection, base, ReachableCommits((LOWEST, BASE)))
 
 
 class Walk(NamedTuple):
@@ -216,9 +228,9 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
     """Add older commits, newest first, until the deadline or the end of the history. Each batch is stored together with
     the position reached.
 
-    Raises Unusable if git cannot read even the first commit, sqlite3.Error if the index cannot be written.
+    Raises DatabaseUnusable if git cannot read even the first commit, sqlite3.Error if the index cannot be written.
     """
-    done, low = get(connection, "done"), get(connection, "low")
+    done, low = get_integer(connection, "done"), get_integer(connection, "low")
     ends = {  # for each path, the file and the kind of its oldest known event
         (folder + b"/" if folder else b"") + base: file << _ENDS | kind
         for folder, base, file, kind in connection.execute(
@@ -231,7 +243,7 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
         end = ends.get(path)
         return None if end is None else (end >> _ENDS, end & ((1 << _ENDS) - 1))
 
-    batch = Batch(oldest_end, get(connection, "next_file"), back=True)
+    batch = RenameBatch(oldest_end, get_integer(connection, "next_file"), back=True)
     rows = Rows(connection, batch)
     base = commit_id(connection, "base") or b""
     size, flushed, ended = _FIRST, time.monotonic(), schema.WHOLE
@@ -241,10 +253,10 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
             ends[path] = batch.find(entry[FILE]) << _ENDS | entry[LOW_KIND]
         with transaction(connection):
             rows.write()
-            put(connection, done=done, low=low, ended=ended, next_file=batch.next_file)
+            put_value(connection, done=done, low=low, ended=ended, next_file=batch.next_file)
 
     try:
-        with closing(stream(walk.top, f"--skip={done}", base.decode(), blobs=walk.blobs)) as records:
+        with closing(stream_log(walk.top, f"--skip={done}", base.decode(), blobs=walk.blobs)) as records:
             for record in records:
                 low -= 1
                 done += 1
@@ -265,19 +277,19 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
             raise
         if not done:
             if not walk.blobs:
-                raise Unusable(
+                raise DatabaseUnusable(
                     "this partial clone lacks the trees of its history; "
                     "fetch them with `git fetch --refetch --filter=blob:none`"
                 ) from error
             reason = (error.stderr or str(error)).splitlines()[-1]
-            raise Unusable(f"git cannot read the history: {reason}") from error
+            raise DatabaseUnusable(f"git cannot read the history: {reason}") from error
         ended = schema.UNREADABLE
     flush(ended)
     if progress is not None:
         progress(done)
 
 
-def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: Reach) -> None:
+def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: ReachableCommits) -> None:
     """Add the new commits of `reached`, oldest first, until the deadline, and store what `tip` reaches."""
 
     def newest_end(path: bytes) -> tuple[int, int] | None:
@@ -292,24 +304,26 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, reached: 
     bounds, new = reached.bounds, reached.new
     while new:
         some, new = new[:_AT_ONCE], new[_AT_ONCE:]
-        high = get(connection, "high")
-        batch = Batch(newest_end, get(connection, "next_file"), back=False)
+        high = get_integer(connection, "high")
+        batch = RenameBatch(newest_end, get_integer(connection, "next_file"), back=False)
         rows = Rows(connection, batch)
         ids = [each.decode() for each in some]
-        for number, record in enumerate(stream(walk.top, "--no-walk=unsorted", *ids, blobs=walk.blobs), high):
+        for number, record in enumerate(
+            stream_log(walk.top, "--no-walk=unsorted", *ids, blobs=walk.blobs), high
+        ):
             rows.add(number, record, edge=record.id in walk.edge)
         bounds = toggled(bounds, range(high, high + len(some)))
         with transaction(connection):
             rows.write()
-            put(connection, high=high + len(some), next_file=batch.next_file)
+            put_value(connection, high=high + len(some), next_file=batch.next_file)
             if not new:
-                store(connection, tip, Reach(bounds, (), reached.floor))
+                store_reach(connection, tip, ReachableCommits(bounds, (), reached.floor))
         if time.monotonic() >= walk.deadline:
             return
     stored = connection.execute("SELECT 1 FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)).fetchone()
     if not stored:
         with transaction(connection):
-            store(connection, tip, Reach(bounds, (), reached.floor))
+            store_reach(connection, tip, ReachableCommits(bounds, (), reached.floor))
 
 
 def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
@@ -328,7 +342,7 @@ def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
             # a changed path may belong to another file now
             gone = [path for kind, path in changes if kind != b"A"]
             come = [path for kind, path in changes if kind != b"D"]
-    view = IndexView(connection, reach(connection, top, tip).bounds, None)
+    view = IndexView(connection, compute_reach(connection, top, tip).bounds, None)
     with transaction(connection):
         if come is None:
             connection.execute("UPDATE name SET alive = 0 WHERE alive")
@@ -344,4 +358,4 @@ def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
             f"UPDATE name SET alive = 1 WHERE {where} AND file = {holder}",
             ((*path.rpartition(b"/")[::2], None if view.whole else view.file(path) or 0) for path in come),
         )
-        put(connection, alive=tip)
+        put_value(connection, alive=tip)

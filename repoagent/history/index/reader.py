@@ -19,8 +19,8 @@ from zlib import crc32
 from repoagent.errors import UsageError
 from repoagent.git.process import GitError, git, git_output
 from repoagent.history import cochange
-from repoagent.history.cochange import Commit
-from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, WHOLE, get, unpacked
+from repoagent.history.cochange import HistoryCommit
+from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, WHOLE, get_integer, unpack_numbers
 
 _NAMESAKES = 50
 _COMMIT = f"SELECT {AGES} - age, time, author, size, files FROM"
@@ -51,7 +51,7 @@ class IndexView:
         self.whole = oldest is None or (
             len(reach) == 2 and reach[0] <= AGES - oldest and AGES - newest < reach[1]
         )
-        self._cache: dict[int, Commit] = {}
+        self._cache: dict[int, HistoryCommit] = {}
         self._directories: dict[int, bytes] = {}
 
     def file(self, path: bytes) -> int | None:
@@ -65,10 +65,10 @@ class IndexView:
             return int(rows[0][0]) if rows else None
         return next((int(file) for file, high, low in rows if self._meets(low, high)), None)
 
-    def commits(self, file: int, limit: int) -> list[Commit]:
+    def commits(self, file: int, limit: int) -> list[HistoryCommit]:
         return self.many((file,), limit)[file]
 
-    def many(self, files: Sequence[int], limit: int) -> dict[int, list[Commit]]:
+    def many(self, files: Sequence[int], limit: int) -> dict[int, list[HistoryCommit]]:
         numbers: dict[int, list[int]] = {file: [] for file in files}
         for file, data in self._ask(
             f"SELECT file, numbers FROM {_OF} touch WHERE file = value ORDER BY file, low DESC",
@@ -85,8 +85,8 @@ class IndexView:
                 cache[commit[0]] = commit
         return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
 
-    def latest(self, limit: int) -> list[Commit]:
-        commits: list[Commit] = []
+    def latest(self, limit: int) -> list[HistoryCommit]:
+        commits: list[HistoryCommit] = []
         for begin, end in zip(reversed(self._reach[::2]), reversed(self._reach[1::2]), strict=True):
             between = (AGES - end, AGES - begin, limit - len(commits))
             commits += self._commits(
@@ -103,7 +103,9 @@ class IndexView:
             (crc32(stem) >> 1,),
         )
         namesakes = [
-            row[:3] for row in rows if cochange.stem(row[3] + b"/" + row[4] if row[3] else row[4]) == stem
+            row[:3]
+            for row in rows
+            if cochange.name_stem(row[3] + b"/" + row[4] if row[3] else row[4]) == stem
         ]
         return self._newest(namesakes, _NAMESAKES)
 
@@ -163,15 +165,15 @@ class IndexView:
 
     def _reached(self, data: bytes) -> Iterable[int]:
         with self._errors():
-            numbers = unpacked(NUMBERS, data)
+            numbers = unpack_numbers(NUMBERS, data)
         numbers.reverse()
         return numbers if self.whole else filter(self._reaches, numbers)
 
-    def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[Commit]:
+    def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[HistoryCommit]:
         new, rows = tuple.__new__, self._ask(statement, values)
         with self._errors():
             return [
-                new(Commit, (number, time, author, size, array("I", files) if files else _NONE))
+                new(HistoryCommit, (number, time, author, size, array("I", files) if files else _NONE))
                 for number, time, author, size, files in rows
             ]
 
@@ -200,7 +202,7 @@ class IndexView:
 _TRIES = 3  # known tips to compare a new one with; git may have pruned the newest
 
 
-class Reach(NamedTuple):
+class ReachableCommits(NamedTuple):
     """The commits that a tip reaches: `bounds` covers the indexed ones; `new` has the hexadecimal ids of the others,
     oldest first. A tip with a `floor` is valid only while the index has no number below it."""
 
@@ -209,14 +211,14 @@ class Reach(NamedTuple):
     floor: int | None = None
 
 
-def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
+def compute_reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> ReachableCommits:
     """The commits that can be reached from `tip`, a hexadecimal commit id. An unknown tip takes one git process.
 
     Raises UsageError if git cannot walk the history from it.
     """
-    if (stored := known(connection, tip)) is not None:
+    if (stored := stored_reach(connection, tip)) is not None:
         return stored
-    low, ended = get(connection, "low"), get(connection, "ended") == WHOLE
+    low, ended = get_integer(connection, "low"), get_integer(connection, "ended") == WHOLE
     walk = ("rev-list", "--no-merges", "--reverse")
     rows = connection.execute(
         "SELECT id, ranges FROM tip WHERE floor IS NULL OR floor = ? ORDER BY used DESC LIMIT ?",
@@ -230,10 +232,10 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
             continue
         left = [each[1:] for each in ids if each.startswith(b"<")]  # only the known tip reaches these
         right = [each[1:] for each in ids if each.startswith(b">")]
-        bounds = tuple(unpacked(NUMBERS, ranges))
-        everything = bounds == (LOWEST, get(connection, "high"))
+        bounds = tuple(unpack_numbers(NUMBERS, ranges))
+        everything = bounds == (LOWEST, get_integer(connection, "high"))
         if everything and not left:
-            return Reach(bounds, tuple(right))
+            return ReachableCommits(bounds, tuple(right))
         numbers = _numbers(connection, {*left} if everything else {*left, *right})
         floor = low if left and not ended else None
         break
@@ -244,19 +246,19 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
         right = every.stdout.split()
         bounds, numbers, floor = (), _numbers(connection, set(right)), None if ended else low
     new = tuple(each for each in right if each not in numbers)
-    return Reach(toggled(bounds, numbers.values()), new, floor)
+    return ReachableCommits(toggled(bounds, numbers.values()), new, floor)
 
 
-def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
+def stored_reach(connection: sqlite3.Connection, tip: bytes) -> ReachableCommits | None:
     """The stored reach of a tip; None if there is none or it is no longer valid."""
     query = "SELECT ranges, floor FROM tip WHERE id = ?"
     row = connection.execute(query, (bytes.fromhex(tip.decode()),)).fetchone()
-    if row is None or row[1] not in (None, get(connection, "low")):
+    if row is None or row[1] not in (None, get_integer(connection, "low")):
         return None
-    return Reach(tuple(unpacked(NUMBERS, row[0])), (), row[1])
+    return ReachableCommits(tuple(unpack_numbers(NUMBERS, row[0])), (), row[1])
 
 
-def store(connection: sqlite3.Connection, tip: bytes, reached: Reach) -> None:
+def store_reach(connection: sqlite3.Connection, tip: bytes, reached: ReachableCommits) -> None:
     """Store what a tip reaches, in the caller's transaction."""
     row = (bytes.fromhex(tip.decode()), array(NUMBERS, reached.bounds), reached.floor)
     connection.execute(

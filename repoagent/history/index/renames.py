@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from repoagent.history.index.schema import HIGHEST, LOWEST
-from repoagent.history.log import Change, Record
+from repoagent.history.log import Change, LogRecord
 
 CHANGED, ADDED, FILLED, GONE, LEFT = range(5)
 _KINDS = {b"A": ADDED, b"D": GONE}
@@ -23,7 +23,7 @@ Entry = list[int]  # of a path in this batch; the indexes are named above
 Known = Callable[[bytes], "tuple[int, int] | None"]  # file and kind of the outermost event of a path
 
 
-class Batch:
+class RenameBatch:
     """The paths and files of a sequence of commits, newest first with `back`, else oldest first.
 
     `known` returns what earlier batches found for a path.
@@ -38,7 +38,7 @@ class Batch:
         self.unwritten: list[int] = []  # those of `merged` that earlier batches may have written
         self.outer, self.outer_kind = (LOW, LOW_KIND) if back else (HIGH, HIGH_KIND)
 
-    def take(self, number: int, record: Record) -> list[int]:
+    def take(self, number: int, record: LogRecord) -> list[int]:
         """Add a commit; return the numbers of the files that it changed."""
         files: list[int] = []
         moves: list[Change] = []

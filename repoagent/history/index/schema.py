@@ -18,7 +18,7 @@ from typing import Any
 
 from repoagent.errors import UsageError
 from repoagent.git.worktree import WorkTree, is_full_id
-from repoagent.storage.database import Schema, transaction
+from repoagent.storage.database import DatabaseSchema, transaction
 
 
 class NoCommits(UsageError):
@@ -44,7 +44,7 @@ CREATE INDEX name_stem ON name (stem);
 CREATE TABLE author (id INTEGER PRIMARY KEY, text BLOB UNIQUE);
 CREATE TABLE tip (id BLOB PRIMARY KEY, ranges BLOB, floor INTEGER, covered INTEGER, used INTEGER) WITHOUT ROWID;
 """
-SCHEMA = Schema(
+SCHEMA = DatabaseSchema(
     int.from_bytes(b"iHpr", sys.byteorder), 1, _TABLES
 )  # the arrays have the byte order of this machine
 
@@ -58,7 +58,7 @@ def wipe(connection: sqlite3.Connection) -> None:
         SCHEMA.create(connection)
 
 
-def unpacked(code: str, data: bytes) -> array[int]:
+def unpack_numbers(code: str, data: bytes) -> array[int]:
     """The numbers in a blob. Raises sqlite3.DatabaseError if it is damaged."""
     try:
         return array(code, data)
@@ -66,7 +66,7 @@ def unpacked(code: str, data: bytes) -> array[int]:
         raise sqlite3.DatabaseError(f"damaged number list: {error}") from error
 
 
-def value(connection: sqlite3.Connection, key: str) -> Any:
+def get_value(connection: sqlite3.Connection, key: str) -> Any:
     """A value from `meta`; None if it is missing. The value of "alive" is the hexadecimal id, in bytes, of the commit
     whose tree is recorded in `name.alive`."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -76,18 +76,18 @@ def value(connection: sqlite3.Connection, key: str) -> Any:
 def commit_id(connection: sqlite3.Connection, key: str) -> bytes | None:
     """The hexadecimal id of a commit from `meta`; None if it is missing. Raises sqlite3.DatabaseError if it is damaged:
     git could take it for an option."""
-    stored = value(connection, key)
+    stored = get_value(connection, key)
     if stored is not None and not (isinstance(stored, bytes) and is_full_id(stored.decode("latin-1"))):
         raise sqlite3.DatabaseError(f"damaged {key}")
     return stored
 
 
-def get(connection: sqlite3.Connection, key: str) -> int:
+def get_integer(connection: sqlite3.Connection, key: str) -> int:
     """An integer from `meta`, 0 if it is missing."""
-    return int(value(connection, key) or 0)
+    return int(get_value(connection, key) or 0)
 
 
-def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
+def put_value(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
 

@@ -30,7 +30,7 @@ from repoagent.llm.providers import anthropic_clouds as clouds
 from repoagent.llm.providers import errors, http
 from repoagent.llm.providers.anthropic_stream import StreamedReply
 from repoagent.llm.providers.endpoints import display_address
-from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
+from repoagent.llm.registry import Backend, ModelOptions, ModelStatus, missing_extra
 
 if TYPE_CHECKING:
     import httpx2
@@ -58,7 +58,7 @@ def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class AnthropicPrompt:
     """The content of a request. `prefix` is a hash of it without cache breakpoints; `sent_back` has the prefixes of the
     replies whose thinking is included."""
 
@@ -69,7 +69,7 @@ class Prompt:
     sent_back: frozenset[str]
 
 
-def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
+def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> AnthropicPrompt:
     """Convert `request` for the model `spec`.
 
     Only the last four cache breakpoints remain, since the longest prefixes save the most. A reply is sent as its blocks
@@ -108,7 +108,7 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
     all_blocks = [*system, *(block for message in messages for block in message["content"])]
     for block in [block for block in all_blocks if "cache_control" in block][: -errors.BREAKPOINTS]:
         del block["cache_control"]
-    return Prompt(system, tools, messages, digest.hexdigest(), frozenset(sent_back))
+    return AnthropicPrompt(system, tools, messages, digest.hexdigest(), frozenset(sent_back))
 
 
 def _blocks(parts: Sequence[Part], mark: dict[str, Any]) -> list[dict[str, Any]]:
@@ -277,7 +277,7 @@ class AnthropicModel:
             raise Retryable(broken, usage=received.usage(request))
         return reply
 
-    def _stream(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
+    def _stream(self, request: Request, prompt: AnthropicPrompt, received: StreamedReply) -> Iterator[str]:
         """The text of the reply. A generator, so that an exception of `on_text` is not treated as the server's."""
         client = connect(self.platform)
         import anthropic
@@ -394,7 +394,7 @@ class AnthropicBackend(Backend):
     def has_credentials(self) -> bool:
         return may_have_credentials()
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
         """Like `Backend.check`, but never contacts a cloud platform, since the user might have to log in first."""
         names = _KEY_VARIABLES if self.name == "anthropic" else clouds.CLOUDS[self.name].evidence
         variable = next((name for name in names if os.environ.get(name)), "")
@@ -403,11 +403,11 @@ class AnthropicBackend(Backend):
             problem = missing_extra(self.name)
             if not (origin or model):  # the credentials for a model may come from the cloud's own tools
                 problem = problem or "no credentials in the environment"
-            return Status(origin, problem, tried=False)
+            return ModelStatus(origin, problem, tried=False)
         key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
         if not (online and (key or token)):
             problem = "" if may_have_credentials() else "no key: set ANTHROPIC_API_KEY"
-            return Status(origin, problem, tried=False)
+            return ModelStatus(origin, problem, tried=False)
         import httpx2
 
         base_url = os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
@@ -419,7 +419,7 @@ class AnthropicBackend(Backend):
                 response = connection.get(url, headers=headers, timeout=_CHECK_SECONDS)
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             host, known = display_address(base_url), [text for text in (key, token) if text]
-            return Status(
+            return ModelStatus(
                 origin, str(errors.unreachable(error, host, _CHECK_SECONDS, known, "ANTHROPIC_BASE_URL"))
             )
         code, problem = response.status_code, ""
@@ -427,7 +427,7 @@ class AnthropicBackend(Backend):
             problem = f"{response.url.host} rejected the key: {_ADVICE[401]}"
         elif code >= 500 and code != 501:  # a gateway may not list its models
             problem = f"{response.url.host} failed ({code})"
-        return Status(origin, problem)
+        return ModelStatus(origin, problem)
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
         return media_limits(self.name, context)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from repoagent.llm.complete import call_as_text
-from repoagent.llm.model import Blocks, Reply, Request, Schema, Stop, Usage
-from repoagent.llm.usage import estimate, estimate_tokens
+from repoagent.llm.model import Reply, ReplyBlocks, Request, Stop, ToolSchema, Usage
+from repoagent.llm.usage import estimate_tokens, estimate_usage
 
 if TYPE_CHECKING:
     from anthropic.types import RawMessageStreamEvent
@@ -34,7 +34,7 @@ _FIELDS = {
 class StreamedReply:
     """The reply so far; `tools` are the offered tools. `garbled`: a complete tool call is not valid JSON."""
 
-    def __init__(self, tools: Sequence[Schema] = ()) -> None:
+    def __init__(self, tools: Sequence[ToolSchema] = ()) -> None:
         self.ended = False
         self.garbled = False
         self._model = ""
@@ -107,7 +107,7 @@ class StreamedReply:
         input_known = any(counts.get(name) for name in _INPUT)
         output_known = self.ended and self._final_output is not None and bool(self._final_output or not text)
         return Usage(
-            counts.get("input_tokens", 0) if input_known else estimate(request).input,
+            counts.get("input_tokens", 0) if input_known else estimate_usage(request).input,
             output if output_known else max(output, estimate_tokens(text)),
             counts.get("cache_read_input_tokens", 0),
             counts.get("cache_creation_input_tokens", 0),
@@ -130,7 +130,7 @@ class StreamedReply:
         model = f"{platform}/{self._model}" if self._model else spec
         return Reply(text, stop, self.usage(request), model, blocks)
 
-    def _blocks_to_return(self, spec: str, prefix: str) -> Blocks | None:
+    def _blocks_to_return(self, spec: str, prefix: str) -> ReplyBlocks | None:
         """The blocks, if they have more than text and can be sent back; the API rejects blank text and unsigned
         thinking."""
         blocks = [block for _, block in sorted(self._blocks.items())]
@@ -139,6 +139,6 @@ class StreamedReply:
         if not types <= _BLOCK_TYPES or types <= {"text"} or not signed:
             return None
         items = tuple(block for block in blocks if block["type"] != "text" or block["text"].strip())
-        return Blocks(
+        return ReplyBlocks(
             spec, items, prefix if types & {"thinking", "redacted_thinking"} else "", tuple(self._calls)
         )

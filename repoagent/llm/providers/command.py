@@ -16,9 +16,9 @@ from repoagent.display_text import redact
 from repoagent.errors import ModelError
 from repoagent.git.process import start_program
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
+from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render_request
 from repoagent.llm.providers import command_agents as agents
-from repoagent.llm.registry import Backend, ModelOptions, Status
+from repoagent.llm.registry import Backend, ModelOptions, ModelStatus
 from repoagent.llm.usage import estimate_tokens
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ class CommandModel:
         Raises UsageError if an image or PDF is attached.
         """
         refuse_any(request, f"command:{agents.masked_command(self.command)}")
-        prompt = render(request)
+        prompt = render_request(request)
         agent = agents.known_agent(self.command)
-        reader = agents.Reader(agent.handler if agent else None)
+        reader = agents.OutputReader(agent.handler if agent else None)
         shown = False
         with contextlib.ExitStack() as stack:
             errors = stack.enter_context(tempfile.TemporaryFile())
@@ -101,7 +101,7 @@ class CommandModel:
         return Reply(reply.text, reply.stop, reply.usage or estimated, name)
 
 
-def _environment(agent: agents.Agent | None) -> dict[str, str]:
+def _environment(agent: agents.CodingAgent | None) -> dict[str, str]:
     """The inherited environment; for an agent, without variables that refer to the repository. Raises ModelError if
     repoagent calls itself."""
     depth = os.environ.get(_DEPTH, "")
@@ -151,13 +151,13 @@ class CommandBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return CommandModel(model, options.seconds)
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
         words = agents.simple_words(model)
         if words and shutil.which(words[0]) is None:
-            return Status(problem=f"no program {words[0]} on PATH")
+            return ModelStatus(problem=f"no program {words[0]} on PATH")
         where = ", in an empty folder" if agents.runs_in_empty_folder(model) else ""
         line = agents.full_command(model)
-        return Status(runs=agents.masked_command(line) + where if line != model else "")
+        return ModelStatus(runs=agents.masked_command(line) + where if line != model else "")
 
     def display_name(self, model: str) -> str:
         return agents.masked_command(model)

@@ -51,7 +51,7 @@ Event = dict[str, Any]
 Handler = Callable[[ProgramReply, Event], str]  # updates the reply by an event; returns text to show
 
 
-class Reader:
+class OutputReader:
     """Reads a program's output: events for `handler`, one per line; without a handler, the output is the reply."""
 
     def __init__(self, handler: Handler | None = None) -> None:
@@ -146,7 +146,7 @@ def _counts(event: Event, *names: str) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Agent:
+class CodingAgent:
     """How to run a coding agent so that it only answers.
 
     handler: reads the agent's events.
@@ -170,7 +170,7 @@ _CODEX_SANDBOX = "-s --sandbox --full-auto --yolo --dangerously-bypass-approvals
 _CLAUDE_PROMPTS = "--system-prompt --system-prompt-file --append-system-prompt"
 
 AGENTS = {
-    "claude": Agent(
+    "claude": CodingAgent(
         claude,
         install="npm install -g @anthropic-ai/claude-code",
         login="start `claude` once and log in",
@@ -186,7 +186,7 @@ AGENTS = {
         works_here=f"{_CLAUDE_TOOLS} --add-dir -c --continue -r --resume",
         drops=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),  # it refuses to run inside another one
     ),
-    "codex": Agent(
+    "codex": CodingAgent(
         codex,
         install="npm install -g @openai/codex",
         login="run `codex login`",
@@ -202,7 +202,7 @@ AGENTS = {
 }
 
 
-def known_agent(command: str) -> Agent | None:
+def known_agent(command: str) -> CodingAgent | None:
     """The agent that `command` runs; None if it is another program or not a simple command."""
     return next((AGENTS.get(PurePath(word).name) for word in simple_words(command)), None)
 

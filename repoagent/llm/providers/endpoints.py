@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from repoagent.config.layers import parse_toml
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.registry import Backend, ModelOptions, Status
+from repoagent.llm.registry import Backend, ModelOptions, ModelStatus
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -270,20 +270,20 @@ class ServerBackend(Backend):
 
             in_background(lambda: connect(server), "openai-preload")
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
         if (server := self._endpoint(settings)) is None:
-            return Status(problem=f"no provider {self.name}: `repoagent models` lists the known ones")
+            return ModelStatus(problem=f"no provider {self.name}: `repoagent models` lists the known ones")
         _, variable = find_key(server)
         if not variable and server.needs_key:
-            return Status(problem=f"no key: set {' or '.join(server.key_variables)}", tried=False)
+            return ModelStatus(problem=f"no key: set {' or '.join(server.key_variables)}", tried=False)
         origin = f"environment {variable}" if variable else ""
         if not online:
-            return Status(origin, tried=False)
+            return ModelStatus(origin, tried=False)
         try:
             list_models(server)
         except ModelError as error:
-            return Status(origin, str(error))
-        return Status(origin, context=context_of(server, model) if model else None)
+            return ModelStatus(origin, str(error))
+        return ModelStatus(origin, context=context_of(server, model) if model else None)
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
         from repoagent.llm.providers.openai_request import media_limits

@@ -28,13 +28,13 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, install_extra
-from repoagent.git.process import uninterrupted
+from repoagent.git.process import defer_signals
 from repoagent.llm import catalog
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Wishes
 from repoagent.llm.providers.endpoints import Endpoint
 from repoagent.llm.providers.openai import OpenAIModel
-from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
+from repoagent.llm.registry import Backend, ModelOptions, ModelStatus, missing_extra
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -113,7 +113,7 @@ def loaded_engine(path: str, window: int) -> Engine:
         key = file, file.stat().st_mtime_ns, window
         if not _engines or _engines[0].key != key or _engines[0].process.poll() is not None:
             stop_all()
-            with uninterrupted():  # ^C right after the start must not leave the process running
+            with defer_signals():  # ^C right after the start must not leave the process running
                 _engines.append(_start(key))
         engine = _engines[0]
         if not engine.loaded:
@@ -240,7 +240,7 @@ class LocalBackend(Backend):
         context = catalog.model_info(f"{self.name}/{model}", options.settings.family("models")).context
         return LocalModel(model, options.wishes, context, reading)
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
         model_file(model)
         context = catalog.model_info(f"{self.name}/{model}", settings.family("models")).context
-        return Status(problem=missing_extra(self.name), context=context or DEFAULT_WINDOW)
+        return ModelStatus(problem=missing_extra(self.name), context=context or DEFAULT_WINDOW)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, TextIO
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import Model, OnText, Reply, Request, Usage, render
-from repoagent.llm.registry import Backend, ModelOptions, Status
+from repoagent.llm.model import Model, OnText, Reply, Request, Usage, render_request
+from repoagent.llm.registry import Backend, ModelOptions, ModelStatus
 from repoagent.llm.usage import estimate_tokens
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ManualModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is estimated. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, self.spec, "attach the files in the chat yourself, along with the prompt")
-        prompt = render(request)
+        prompt = render_request(request)
         text = self._reply(prompt)
         on_text(text)
         usage = Usage(estimate_tokens(prompt), estimate_tokens(text), estimated=True)
@@ -151,5 +151,5 @@ class ManualBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return ManualModel(reply=options.reply)
 
-    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        return Status(tried=False)
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
+        return ModelStatus(tried=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits
-from repoagent.llm.model import Message, Part, Request, Schema, Wishes, non_blank, wire_text, with_results
+from repoagent.llm.model import Message, Part, Request, ToolSchema, Wishes, non_blank, wire_text, with_results
 from repoagent.llm.providers.errors import BREAKPOINTS, THINKING_TOKENS, ServerError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _allowed(without: set[str], fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None and key not in without}
 
 
-def _tool(tool: Schema) -> dict[str, Any]:
+def _tool(tool: ToolSchema) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 

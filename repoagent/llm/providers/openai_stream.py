@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from repoagent.llm.complete import call_as_text
-from repoagent.llm.model import Blocks, OnText, Request, Schema, Stop, Usage, wire_text
-from repoagent.llm.usage import estimate, estimate_tokens
+from repoagent.llm.model import OnText, ReplyBlocks, Request, Stop, ToolSchema, Usage, wire_text
+from repoagent.llm.usage import estimate_tokens, estimate_usage
 
 _NO_DATA = (b"event:", b"id:", b"retry:", b":")
 # Values of finish_reason; any other value is a normal end.
@@ -62,7 +62,7 @@ class StreamedChat:
     garbled: whether a complete tool call is not JSON.
     """
 
-    def __init__(self, tools: Sequence[Schema] = (), on_event: Any = None) -> None:
+    def __init__(self, tools: Sequence[ToolSchema] = (), on_event: Any = None) -> None:
         self.began = False
         self.refusal = ""
         self.model = ""
@@ -198,7 +198,7 @@ class StreamedChat:
         self.calls.append((call_id, tag))
         self._add("", text, on_text)
 
-    def blocks(self, spec: str) -> Blocks | None:
+    def blocks(self, spec: str) -> ReplyBlocks | None:
         """The reply with its calls, to be sent back; None if it has no calls."""
         if not self.calls:
             return None
@@ -212,7 +212,7 @@ class StreamedChat:
         ]
         content = self._text_before_calls.strip() or None
         item = {"role": "assistant", "content": content, "tool_calls": calls}
-        return Blocks(spec, (item,), "", tuple(self.calls))
+        return ReplyBlocks(spec, (item,), "", tuple(self.calls))
 
     def _count(self, usage: Mapping[str, Any]) -> None:
         """Store the latest plausible numbers; implausible ones do not replace earlier counts."""
@@ -249,7 +249,7 @@ class StreamedChat:
         if not self.ended or not output:
             output = max(output, estimate_tokens(written_text))
         cached, written = counts.get("cached", 0), counts.get("written", 0)
-        prompt = counts["prompt"] if "prompt" in counts else estimate(request).input
+        prompt = counts["prompt"] if "prompt" in counts else estimate_usage(request).input
         dollars = self._cost if exact and in_dollars else None
         return Usage(prompt - cached - written, output, cached, written, not exact, dollars)
 
@@ -257,7 +257,7 @@ class StreamedChat:
 class StreamedResponse(StreamedChat):
     """The part of a Responses API reply that has arrived."""
 
-    def __init__(self, tools: Sequence[Schema] = ()) -> None:
+    def __init__(self, tools: Sequence[ToolSchema] = ()) -> None:
         super().__init__(tools)
         self._items: list[dict[str, Any]] = []
 
@@ -304,14 +304,14 @@ class StreamedResponse(StreamedChat):
             elif kind == "failed":
                 self.error = response.get("error") or {"message": "the response failed"}
 
-    def blocks(self, spec: str) -> Blocks | None:
+    def blocks(self, spec: str) -> ReplyBlocks | None:
         """The items to send back; None if they are only text, or if the reasoning is not encrypted."""
         kinds = {item.get("type") for item in self._items}
         if not kinds <= {"reasoning", "message", "function_call"} or kinds <= {"message"}:
             return None
         if any(item["type"] == "reasoning" and not item.get("encrypted_content") for item in self._items):
             return None
-        return Blocks(spec, tuple(self._items), "", tuple(self.calls))
+        return ReplyBlocks(spec, tuple(self._items), "", tuple(self.calls))
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.errors import Refused
-from repoagent.memory.identity.record import FILE, Identity, load
+from repoagent.memory.identity.record import FILE, Identity, load_identity
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn
 
@@ -45,7 +45,7 @@ class IdentityIndex:
     def names(self, kind: str, value: str) -> list[str]:
         """The folders with this hint, sorted."""
         query = "SELECT name FROM hint WHERE kind = ? AND value = ?"
-        rows = [unpacked(row[0]) for row in self.connection.execute(query, (kind, packed(value)))]
+        rows = [unpack_text(row[0]) for row in self.connection.execute(query, (kind, pack_text(value)))]
         return sorted(name for name in rows if "/" not in name and not name.startswith("."))
 
     def identity(self, name: str) -> Identity | None:
@@ -57,11 +57,11 @@ class IdentityIndex:
     def paths(self) -> list[tuple[str, str]]:
         """Return (folder, path) for each memory."""
         rows = self.connection.execute("SELECT name, path FROM memory WHERE path IS NOT NULL")
-        return [(unpacked(name), unpacked(path)) for name, path in rows]
+        return [(unpack_text(name), unpack_text(path)) for name, path in rows]
 
     def hints_of(self, name: str) -> list[Hint]:
-        rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (packed(name),))
-        return [(kind, unpacked(value)) for kind, value in rows]
+        rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (pack_text(name),))
+        return [(kind, unpack_text(value)) for kind, value in rows]
 
     def count(self, limit: int) -> int:
         """The number of memories, at most `limit`."""
@@ -74,7 +74,7 @@ class IdentityIndex:
 
         began = time.time_ns()
         stamps: dict[str, str] = {}
-        for name in folders(self.layout.memory):
+        for name in memory_folders(self.layout.memory):
             try:
                 status = os.lstat(f"{self.layout.memory}/{name}/{FILE}")
             except OSError:
@@ -84,7 +84,7 @@ class IdentityIndex:
                 stamp = f"{status.st_mtime_ns}:{status.st_ino}:{status.st_size}"
                 stamps[name] = stamp if is_settled else ""
         rows = self.connection.execute("SELECT name, stamp FROM memory")
-        known = {unpacked(name): stamp for name, stamp in rows}
+        known = {unpack_text(name): stamp for name, stamp in rows}
         changed = [name for name, stamp in sorted(stamps.items()) if not stamp or known.get(name) != stamp]
         identities = {name: self.identity(name) for name in changed}
         if not changed and known.keys() == stamps.keys():
@@ -92,14 +92,14 @@ class IdentityIndex:
         with transaction(self.connection):
             for name in {*changed, *(known.keys() - stamps.keys())}:
                 for table in ("hint", "memory"):
-                    self.connection.execute(f"DELETE FROM {table} WHERE name = ?", (packed(name),))
+                    self.connection.execute(f"DELETE FROM {table} WHERE name = ?", (pack_text(name),))
             for name, identity in identities.items():
                 if identity is not None:
-                    row = (packed(name), stamps[name], packed(identity.path))
+                    row = (pack_text(name), stamps[name], pack_text(identity.path))
                     self.connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
                     self.connection.executemany(
                         "INSERT INTO hint VALUES (?, ?, ?)",
-                        [(kind, packed(value), packed(name)) for kind, value in _hints(identity)],
+                        [(kind, pack_text(value), pack_text(name)) for kind, value in _hints(identity)],
                     )
 
 
@@ -124,14 +124,16 @@ def open_index(layout: Layout, warn: Warn, *, refresh: bool = True) -> Iterator[
     path = layout.memory_index
     try:
         with open_folder(layout.memory):
-            is_small = len(list(islice(folders(layout.memory), FEW + 1))) <= FEW and not os.path.lexists(path)
+            is_small = len(
+                list(islice(memory_folders(layout.memory), FEW + 1))
+            ) <= FEW and not os.path.lexists(path)
     except FileNotFoundError:
         is_small = True
     import sqlite3  # slow to load
 
     from repoagent.storage import database
 
-    schema = database.Schema(0x7270614D, 1, _TABLES)  # "rpaM"
+    schema = database.DatabaseSchema(0x7270614D, 1, _TABLES)  # "rpaM"
     index: IdentityIndex | None = None
     with ExitStack() as stack:
         try:
@@ -143,7 +145,7 @@ def open_index(layout: Layout, warn: Warn, *, refresh: bool = True) -> Iterator[
                     if refresh or connection.execute(some).fetchone() is None:
                         opened.refresh()
                 index = opened
-        except database.Damaged as error:
+        except database.DatabaseDamaged as error:
             stack.close()
             database.set_damaged_aside(path, error, warn)
         except (OSError, Refused) as error:
@@ -157,21 +159,21 @@ def open_index(layout: Layout, warn: Warn, *, refresh: bool = True) -> Iterator[
             yield index
         except sqlite3.Error as raw:  # damage that opening it did not show
             reason = database.explained(path, raw)
-            if isinstance(reason, database.Damaged):
+            if isinstance(reason, database.DatabaseDamaged):
                 database.set_damaged_aside(path, reason, warn)
             raise Refused(f"cannot use {path} ({raw}); run the command again") from raw
 
 
-def packed(text: str) -> bytes:
+def pack_text(text: str) -> bytes:
     """Encode any text, including file names that are not UTF-8."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def unpacked(data: bytes) -> str:
+def unpack_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def folders(memory: Path) -> Iterator[str]:
+def memory_folders(memory: Path) -> Iterator[str]:
     """The names of the memory folders, in any order; skips symbolic links, files, and names that begin with a dot."""
     try:
         with os.scandir(memory) as entries:
@@ -185,7 +187,7 @@ def folders(memory: Path) -> Iterator[str]:
 def load_or_warn(folder: Path, warn: Warn) -> Identity | None:
     """The current identity in `folder`; None, with a warning, if it is unusable."""
     try:
-        return load(folder, warn=warn)
+        return load_identity(folder, warn=warn)
     except Refused as error:
         warn(str(error))
         return None

@@ -26,7 +26,7 @@ LINKED_ANEW = "linked by hand to another text"
 
 
 @dataclass(frozen=True)
-class Rekeying:
+class RekeyingEvent:
     """An event: a memory was tied to another path or inode, or its file was rewritten."""
 
     time: str
@@ -37,7 +37,7 @@ class Rekeying:
 
 
 @dataclass(frozen=True)
-class Seen:
+class LastSeen:
     """The path and the blob of a file when it was last seen in one work tree."""
 
     path: str
@@ -61,8 +61,8 @@ class Identity:
     keys: Mapping[str, str] = field(default_factory=dict)
     blobs: tuple[str, ...] = ()
     commit: str | None = None
-    rekeyings: tuple[Rekeying, ...] = ()
-    places: Mapping[str, Seen] = field(default_factory=dict)
+    rekeyings: tuple[RekeyingEvent, ...] = ()
+    places: Mapping[str, LastSeen] = field(default_factory=dict)
     strangers: tuple[str, ...] = ()
 
     def path_in(self, top: str) -> str:
@@ -88,7 +88,7 @@ class Identity:
 
     def seen(self, blob: str, top: str) -> Identity:
         """A copy with `blob` as the last version seen, at `path_in(top)` in the work tree `top`."""
-        last = Seen(self.path_in(top), blob)
+        last = LastSeen(self.path_in(top), blob)
         if self.places.get(top) == last:
             return self
         last_seen = {name: seen for name, seen in self.places.items() if name != top} | {top: last}
@@ -115,10 +115,10 @@ class Identity:
         earlier = (*(old for old in self.earlier_paths if old != path and old not in former), *former)
         last_seen = dict(self.places)
         if top in last_seen:
-            last_seen[top] = Seen(path, last_seen[top].blob)
+            last_seen[top] = LastSeen(path, last_seen[top].blob)
         return replace(self, path=path, earlier_paths=earlier, places=last_seen)
 
-    def noted(self, step: Rekeying) -> Identity:
+    def noted(self, step: RekeyingEvent) -> Identity:
         """A copy with `step` added as the newest event; at most a hundred are kept."""
         return replace(self, rekeyings=(*self.rekeyings, step)[-_REKEYINGS:])
 
@@ -152,7 +152,7 @@ def came_along(folder: Path) -> bool:
         return False
 
 
-def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
+def load_identity(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
     """Load the identity in `folder`. Return None if there is none, or if it is broken; a broken file is renamed.
 
     Raises Refused if the file has a newer format or is not a regular file.
@@ -164,7 +164,7 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
     return identity
 
 
-def save(folder: Path, identity: Identity) -> None:
+def save_identity(folder: Path, identity: Identity) -> None:
     """Write `identity.json` atomically. Raises Refused if the folder is a link or a system call fails."""
     json_files.write_document(folder / FILE, asdict(identity), version=VERSION)
 

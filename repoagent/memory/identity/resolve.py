@@ -102,7 +102,7 @@ class _Candidate(NamedTuple):
         return MemoryMatch(self.folder, reason, moved=True)
 
 
-def find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
+def find_memory(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
     """The memory of `file`; None if it is new. Reads files, runs git only if needed, and writes nothing."""
     return next(_Search(layout, index, file).matches(), None)
 

@@ -13,17 +13,30 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity import record, renames
-from repoagent.memory.identity.memory_index import KEY, IdentityIndex, folders, load_or_warn, open_index
-from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying
-from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, file_at, find, find_unchanged, key_at
-from repoagent.storage.atomic import sweep
+from repoagent.memory.identity.memory_index import (
+    KEY,
+    IdentityIndex,
+    load_or_warn,
+    memory_folders,
+    open_index,
+)
+from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, RekeyingEvent
+from repoagent.memory.identity.resolve import (
+    MemoryMatch,
+    WorkTreeFile,
+    file_at,
+    find_memory,
+    find_unchanged,
+    key_at,
+)
+from repoagent.storage.atomic import remove_temporary_files
 from repoagent.storage.folders import open_folder
-from repoagent.storage.json_files import now
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
-from repoagent.storage.locks import locked
+from repoagent.storage.json_files import timestamp
+from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock
 
 
-def resolve(
+def resolve_memory(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
     """Return the memory of the file `path` with the raw bytes `data`; None if it has none.
@@ -56,14 +69,16 @@ def resolve_all(
 
     `contents` has pairs of a path and the file's content, which is None if the file does not exist.
     """
-    memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
+    memories = (
+        (path, resolve_memory(layout, worktree, path, data)) for path, data in contents if data is not None
+    )
     return {path: memory for path, memory in memories if memory is not None}
 
 
-def recognize(
+def recognize_memory(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
-    """Like `resolve`, but without writing anything."""
+    """Like `resolve_memory`, but without writing anything."""
     found = _look(layout, WorkTreeFile(worktree, path, data, key_at(worktree, path)), warn)
     return None if found is None else found[1]
 
@@ -73,14 +88,14 @@ def _look(layout: Layout, file: WorkTreeFile, warn: Warn) -> tuple[MemoryMatch, 
         match = find_unchanged(layout, index, file)
         if match is None:
             index.refresh()
-            match = find(layout, index, file)
+            match = find_memory(layout, index, file)
         identity = None if match is None else index.identity(match.folder)
         if match is None or identity is None:
             return None
         return match, Memory(layout.memory / match.folder, identity, match.reason)
 
 
-def remember(
+def remember_file(
     layout: Layout,
     worktree: WorkTree,
     path: str,
@@ -92,15 +107,15 @@ def remember(
 ) -> Memory:
     """Associate `path`, whose raw bytes are `data`, with its memory after a write or commit. Create one if it has none.
 
-    `memory` is the result of `resolve` before the write, for the old path of a renamed file. `commit` is the new
+    `memory` is the result of `resolve_memory` before the write, for the old path of a renamed file. `commit` is the new
     commit, or HEAD. Raises Busy if the lock is not released in time, Refused if the memory cannot be written.
     """
-    ensure(layout)
+    ensure_root(layout)
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
     with memory_lock(layout), open_index(layout, warn) as index:
         before = None if memory is None else index.identity(memory.folder.name)
         if memory is None or before is None:
-            match = find(layout, index, file)
+            match = find_memory(layout, index, file)
         elif (former := before.path_in(str(worktree.top))) == path:
             match = MemoryMatch(memory.folder.name)
         else:
@@ -128,7 +143,7 @@ def _store(
         after = after.keyed(file.key, top)
         reason = reason or ("another inode" if is_new_key else "")
     if reason and (before is None or match.moved or reason == REWRITTEN or is_new_key):
-        after = after.noted(rekeying(reason, file))
+        after = after.noted(rekeying_event(reason, file))
     after = replace(after.seen(file.blob, top), commit=commit or after.commit)
     seen = None if before is None else before.places.get(top)
     _save(folder, before, after, file if seen is None or seen.blob != file.blob else None)
@@ -141,14 +156,14 @@ def _save(folder: Path, before: Identity | None, after: Identity, file: WorkTree
     if file is not None:
         renames.keep_content(folder, file.worktree, file.data)
     if after != before:
-        record.save(folder, after)
+        record.save_identity(folder, after)
     if before is not None and not before.places.keys() <= after.places.keys():
         renames.drop_contents(folder, after.places)
 
 
-def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
+def rekeying_event(reason: str, file: WorkTreeFile) -> RekeyingEvent:
     """The event that records that `file` is now tied to a memory, with the `reason`."""
-    return Rekeying(now(), reason, file.path, file.key, file.blob)
+    return RekeyingEvent(timestamp(), reason, file.path, file.key, file.blob)
 
 
 def release_key(layout: Layout, index: IdentityIndex, file: WorkTreeFile, owner: str) -> None:
@@ -159,14 +174,14 @@ def release_key(layout: Layout, index: IdentityIndex, file: WorkTreeFile, owner:
         if name != owner and other is not None and key in other.keys:
             path = other.path_in(top)
             if path == file.path or key_at(file.worktree, path) != key:
-                record.save(layout.memory / name, other.without_key(key))
+                record.save_identity(layout.memory / name, other.without_key(key))
 
 
-def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
+def read_memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
     """Read all memories and return them, sorted by path. Raises Refused if the memory folder is a link or a file."""
     try:
         with open_folder(layout.memory):
-            names = sorted(folders(layout.memory))
+            names = sorted(memory_folders(layout.memory))
     except FileNotFoundError:
         return []
     loaded = ((layout.memory / name, load_or_warn(layout.memory / name, warn)) for name in names)
@@ -174,7 +189,7 @@ def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
     return sorted(result, key=lambda memory: memory.identity.path)
 
 
-def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
+def memory_paths(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
     """(path, folder name) of each memory, by path. Reads only identities that have changed."""
     with open_index(layout, warn) as index:
         return sorted((path, name) for name, path in index.paths())
@@ -185,7 +200,7 @@ def memory_lock(layout: Layout) -> AbstractContextManager[None]:
 
     Acquiring it raises Busy after ten seconds, Refused if it cannot be created.
     """
-    return locked(layout.memory_lock, label="this repository's memory")
+    return hold_lock(layout.memory_lock, label="this repository's memory")
 
 
 _FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are written before its identity
@@ -195,12 +210,12 @@ def clear_unborn(layout: Layout) -> None:
     """Remove temporary files, and memories whose identity was never written. Raises what `memory_lock` raises."""
     if not layout.memory.is_dir():
         return
-    sweep(layout.memory)
+    remove_temporary_files(layout.memory)
     with memory_lock(layout):
         for folder in sorted(layout.memory.iterdir()):
             if folder.is_symlink() or not folder.is_dir():
                 continue
-            sweep(folder)
+            remove_temporary_files(folder)
             inside = list(folder.iterdir())
             if all(_FIRST.fullmatch(path.name) for path in inside):
                 for path in inside:
@@ -208,7 +223,7 @@ def clear_unborn(layout: Layout) -> None:
                 folder.rmdir()
 
 
-def relink(
+def relink_memory(
     layout: Layout, worktree: WorkTree, memory: Memory, path: str, *, warn: Warn = to_stderr
 ) -> Memory:
     """Associate `memory` with `path`, an existing file or one of the memory's earlier paths; return the updated memory.
@@ -227,7 +242,7 @@ def relink(
         former_path = identity.path_in(top)
         if not file.key and path not in {former_path, identity.path, *identity.earlier_paths}:
             raise Refused(f"no such file: {path}; name an existing file or an earlier path of this memory")
-        match = find(layout, index, file) if file.key else None
+        match = find_memory(layout, index, file) if file.key else None
         if match is not None and match.folder != name:
             raise Refused(
                 f"{path} already has a memory ({match.folder}); link that memory to another file first"
@@ -244,8 +259,8 @@ def relink(
         if file.key:
             tied = tied.keyed(file.key, top).seen(file.blob, top)
         else:
-            tied = replace(tied, places={**tied.places, top: record.Seen(path, identity.blob)})
-        tied = replace(tied, strangers=tuple(dict.fromkeys(strangers))).noted(rekeying(reason, file))
+            tied = replace(tied, places={**tied.places, top: record.LastSeen(path, identity.blob)})
+        tied = replace(tied, strangers=tuple(dict.fromkeys(strangers))).noted(rekeying_event(reason, file))
         _save(memory.folder, identity, tied, file if file.key else None)
         release_key(layout, index, file, name)
         return Memory(memory.folder, tied, reason)

@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
-from repoagent.memory.identity.memory_index import load_or_warn, packed, unpacked
+from repoagent.memory.identity.memory_index import load_or_warn, pack_text, unpack_text
 from repoagent.memory.search import passages
 from repoagent.memory.search.passages import Passage, words_of
 from repoagent.storage import database
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 
 _MADE_BY = f"1.2 {unicodedata.unidata_version}"  # another version of Unicode splits some words differently
 _TABLES = f"""
@@ -40,7 +40,7 @@ CREATE INDEX passage_file ON passage (file);
 CREATE VIRTUAL TABLE words USING fts5 (title, body, names, path, tokenize = 'ascii');
 INSERT INTO meta VALUES ('made by', '{_MADE_BY}');
 """
-SCHEMA = database.Schema(0x72705263, 1, _TABLES)  # "rpRc"
+SCHEMA = database.DatabaseSchema(0x72705263, 1, _TABLES)  # "rpRc"
 _TICK = 50_000_000  # nanoseconds: a file that changes twice within one tick of the clock has the same stamp
 _COARSE = 2_000_000_000  # the same if a file system stores only whole seconds
 _MANY = 2_000  # new passages after which the index is merged
@@ -124,7 +124,7 @@ def _stamps(seen: Files) -> dict[str, str]:
 
 def _is_current(connection: sqlite3.Connection, seen: Files) -> bool:
     rows = connection.execute("SELECT path, stamp FROM source")
-    return {unpacked(path): stamp for path, stamp in rows} == _stamps(seen)
+    return {unpack_text(path): stamp for path, stamp in rows} == _stamps(seen)
 
 
 def update(
@@ -134,12 +134,12 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction, so that readers see it as it was before or after the update."""
+    """Update the index in one transaction, so that readers see it was before or after the update."""
     with database.transaction(connection):
         began = time.time_ns()
         known: dict[str, tuple[int, str, str]] = {}  # row, stamp, and the file that the memory is about
         for path, number, stamp, about in connection.execute("SELECT path, id, stamp, about FROM source"):
-            known[unpacked(path)] = number, stamp, unpacked(about)
+            known[unpack_text(path)] = number, stamp, unpack_text(about)
         stamps = _stamps(seen)
         same = {path for path, stamp in stamps.items() if path in known and known[path][1] == stamp}
         abouts: dict[str, str] = {}
@@ -162,7 +162,7 @@ def update(
             changed, about = seen[path][0], abouts.get(memory_of(path), "")
             doubt = _COARSE if changed % 1_000_000_000 == 0 else _TICK
             is_settled = changed + doubt < began  # else a later version may have this stamp: read it again
-            values = (packed(path), stamps[path] if is_settled else "", packed(about))
+            values = (pack_text(path), stamps[path] if is_settled else "", pack_text(about))
             cursor = connection.execute("INSERT INTO source (path, stamp, about) VALUES (?, ?, ?)", values)
             number = cursor.lastrowid or 0
             for passage in _read(layout, path, about, warn):
@@ -189,7 +189,7 @@ def _read(layout: Layout, path: str, about: str, warn: Warn) -> list[Passage]:
 def passage_of(row: Sequence[Any]) -> Passage:
     """The passage in the columns kind, file, date, line, text, title, name and blob of a row."""
     kind, file, date, line, text, title, name, blob = row
-    return Passage(kind, unpacked(file), date, line, unpacked(text), title, unpacked(name), blob)
+    return Passage(kind, unpack_text(file), date, line, unpack_text(text), title, unpack_text(name), blob)
 
 
 def _insert(connection: sqlite3.Connection, source: int, passage: Passage) -> None:
@@ -197,7 +197,7 @@ def _insert(connection: sqlite3.Connection, source: int, passage: Passage) -> No
     number = connection.execute(
         "INSERT INTO passage (source, kind, file, date, line, text, title, name, blob) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (source, kind, packed(file), date, line, packed(text), heading, packed(name), blob),
+        (source, kind, pack_text(file), date, line, pack_text(text), heading, pack_text(name), blob),
     ).lastrowid
     title, body, path = words_of(text[:heading]), words_of(text[heading:]), words_of(file or name)
     columns = (title.parts, body.parts, (*title.names, *body.names), (*path.parts, *path.names))
@@ -229,10 +229,10 @@ def query_index(
                             if not _is_current(connection, seen):
                                 update(connection, layout, seen, warn, progress)
                     return query(connection)
-            except database.Damaged as error:
+            except database.DatabaseDamaged as error:
                 with _locked(layout):  # renaming an index that was just made only costs time: it is derived
                     database.set_damaged_aside(path, error, warn)
-        raise database.Unusable(f"{path} keeps breaking")
+        raise database.DatabaseUnusable(f"{path} keeps breaking")
     except Refused as error:
         warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:
@@ -241,4 +241,4 @@ def query_index(
 
 
 def _locked(layout: Layout) -> AbstractContextManager[None]:
-    return locked(layout.root / "recall.lock", timeout=_WAIT, label="the search index")
+    return hold_lock(layout.root / "recall.lock", timeout=_WAIT, label="the search index")

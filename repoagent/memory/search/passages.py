@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from repoagent.llm.conversation import BrokenConversation, loads, turn_offsets
-from repoagent.memory.edit_records import outcome
-from repoagent.memory.notes import entries
+from repoagent.memory.edit_records import outcome_text
+from repoagent.memory.notes import note_entries
 from repoagent.storage import json_files
 
 Kind = Literal["note", "edit", "conversation", "commit", "summary"]
@@ -58,7 +58,7 @@ def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
 
 def notes(text: str, file: str) -> Iterator[Passage]:
     """The notes in a `notes.md`: bullets and paragraphs, with the first line of each."""
-    for entry in entries(text.encode("utf-8", "replace")):
+    for entry in note_entries(text.encode("utf-8", "replace")):
         note = entry.note
         for _, piece in _pieces(note.text):
             yield Passage("note", file, note.day, entry.first + 1, piece, len(piece), "", note.blob)
@@ -74,7 +74,7 @@ def edits(text: str, file: str) -> Iterator[Passage]:
             latest[str(value["id"])] = (number, value)
     for number, value in latest.values():
         state = _words(value.get("state"))
-        end = f" ({outcome(state, _words(value.get('commit')))})" if state else ""
+        end = f" ({outcome_text(state, _words(value.get('commit')))})" if state else ""
         request = " ".join(_words(value["request"]).split())
         for at, piece in _pieces(request):
             whole = piece + end if at == 0 and len(request) <= LONGEST else piece
@@ -198,7 +198,7 @@ class Words(NamedTuple):
     raw: tuple[str, ...]
 
 
-def tokens(text: str) -> Iterator[re.Match[str]]:
+def find_tokens(text: str) -> Iterator[re.Match[str]]:
     """The regex matches for words and compound names in `text`."""
     return _TOKEN.finditer(text)
 
@@ -218,7 +218,7 @@ def words_of(text: str) -> Words:
 
 @lru_cache(maxsize=1 << 16)
 def words_in(token: str) -> Words:
-    """The words and names in one token from `tokens`."""
+    """The words and names in one token from `find_tokens`."""
     parts: list[str] = []
     names: list[str] = []
     segments = _SEGMENT.split(token)

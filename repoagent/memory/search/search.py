@@ -17,11 +17,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.memory.identity.memory_index import load_or_warn, packed, unpacked
+from repoagent.memory.identity.memory_index import load_or_warn, pack_text, unpack_text
 from repoagent.memory.identity.record import came_along
 from repoagent.memory.search import index
 from repoagent.memory.search.index import Progress, memory_of
-from repoagent.memory.search.passages import LONGEST, Kind, Passage, is_common, tokens, words_in, words_of
+from repoagent.memory.search.passages import (
+    LONGEST,
+    Kind,
+    Passage,
+    find_tokens,
+    is_common,
+    words_in,
+    words_of,
+)
 from repoagent.storage.layout import Layout, Warn, to_stderr
 
 WIDTH = 200  # characters
@@ -78,7 +86,7 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """Search options.
 
     limit: the largest number of hits.
@@ -97,22 +105,24 @@ class Search:
     without: Path | None = None
 
 
-DEFAULT_SEARCH = Search()
+DEFAULT_SEARCH = SearchOptions()
 
 
-def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
+def search_memories(
+    layout: Layout, query: str, *, how: SearchOptions = DEFAULT_SEARCH, warn: Warn = to_stderr
+) -> list[Hit]:
     """Return the hits for `query`, which may be any text, best first.
 
     Raises Busy if another process is still building the index after a minute, UsageError if SQLite lacks FTS5.
     """
-    return list(answer(layout, query, how, warn=warn).hits)
+    return list(answer_query(layout, query, how, warn=warn).hits)
 
 
-def answer(
-    layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
+def answer_query(
+    layout: Layout, text: str, how: SearchOptions, *, warn: Warn = to_stderr, progress: Progress | None = None
 ) -> SearchResult:
     """The result for the query `text`. `progress` is called while the index is built or updated."""
-    query = parse(text)
+    query = parse_query(text)
     seen = index.snapshot_files(layout)
     if not seen:
         return SearchResult()
@@ -173,10 +183,10 @@ class Query(NamedTuple):
     raw: tuple[str, ...]
 
 
-def parse(text: str) -> Query:
+def parse_query(text: str) -> Query:
     """Parse the query `text`; the result has no words if there is nothing to search for."""
     phrases = [words_of(straight or curly).parts for straight, curly in _QUOTED.findall(text)]
-    all_tokens = [token[0] for token in tokens(text)][: 4 * _MOST]
+    all_tokens = [token[0] for token in find_tokens(text)][: 4 * _MOST]
     telling = [token for token in all_tokens if not is_common(token)] or all_tokens
     words = [word for token in telling for word in words_in(token).parts]
     common = [word for token in all_tokens if token not in telling for word in words_in(token).parts]
@@ -216,7 +226,7 @@ class Ranked(NamedTuple):
     score: float
 
 
-def ranked(connection: sqlite3.Connection, query: Query, how: Search, root: Path) -> list[Ranked]:
+def ranked(connection: sqlite3.Connection, query: Query, how: SearchOptions, root: Path) -> list[Ranked]:
     """The matching passages, best first; a few hundred at most. `root` is the folder of the plain files."""
     if not query.words:
         return []
@@ -238,7 +248,7 @@ def ranked(connection: sqlite3.Connection, query: Query, how: Search, root: Path
         tuple(scores),
     )
     items = [
-        Ranked(index.passage_of(fields), unpacked(path), scores[number]) for number, path, *fields in rows
+        Ranked(index.passage_of(fields), unpack_text(path), scores[number]) for number, path, *fields in rows
     ]
     return _weighed(items, query, how.today or date.today())
 
@@ -252,14 +262,14 @@ def frequencies(connection: sqlite3.Connection, words: Iterable[str]) -> dict[st
     return {word: (connection.execute(sql, (word,)).fetchone() or (0,))[0] for word in words}
 
 
-def _filter(how: Search, root: Path) -> tuple[str, list[object]]:
+def _filter(how: SearchOptions, root: Path) -> tuple[str, list[object]]:
     clauses: list[str] = []
     values: list[object] = []
     if how.kinds:
         clauses.append(f"kind IN ({','.join('?' * len(how.kinds))})")
         values += how.kinds
     if how.files:
-        paths = [packed(path.strip("/")) for path in how.files]
+        paths = [pack_text(path.strip("/")) for path in how.files]
         clauses.append("(" + " OR ".join("file = ? OR substr(file, 1, ?) = ?" for _ in paths) + ")")
         for path in paths:
             values += [path, len(path) + 1, path + b"/"]
@@ -267,7 +277,7 @@ def _filter(how: Search, root: Path) -> tuple[str, list[object]]:
     if how.without is not None:
         same = "SELECT p.id FROM passage p JOIN source s ON s.id = p.source WHERE s.path = ?"
         where += f" AND rowid NOT IN ({same})"
-        values.append(packed(how.without.relative_to(root).as_posix()))
+        values.append(pack_text(how.without.relative_to(root).as_posix()))
     return where, values
 
 
@@ -333,7 +343,7 @@ def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
     wanted, names = set(query.words), {*query.names, *query.joined}
     matches = [
         token
-        for token in tokens(text)
+        for token in find_tokens(text)
         if wanted.intersection(words_in(token[0]).parts) or names.intersection(words_in(token[0]).names)
     ]
     start = _best_start(matches, text, width, wanted) if len(text) > width else 0

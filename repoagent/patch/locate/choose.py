@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from repoagent.patch.locate import exact
 from repoagent.patch.locate.exact import FileIndex, Match
-from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, with_line_numbers
+from repoagent.patch.model import ADD, CONTEXT, DELETE, FileText, Hunk, HunkLine, with_line_numbers
 from repoagent.patch.refusal import PatchError, PatchErrors
 
 _EQUAL = 1e-6  # scores that differ by less are equal
@@ -18,7 +18,7 @@ _EXPLAINED = 20  # hunks that do not match for which to find the nearest lines
 _COMPARED = 300  # characters of a line to compare
 
 
-def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool) -> list[Match]:
+def place_hunks(hunks: Sequence[Hunk], text: FileText, *, strict: bool) -> list[Match]:
     """Return the location of each hunk that changes something. Raises PatchError or PatchErrors if a hunk cannot be
     placed."""
     index = exact.index_of(text.lines)
@@ -97,13 +97,13 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool) -> list[Match]:
             return matches
     if applied_rows(hunk, index):
         return []
-    from repoagent.patch.locate.fuzzy import align, match_in_parts
+    from repoagent.patch.locate.fuzzy import align_hunk, match_in_parts
 
     for loosest in (exact.EXACT, exact.WHITESPACE):
         for option in interpretations(hunk):
             if matches := match_in_parts(option, index, loosest):
                 return matches
-    return next((matches for option in interpretations(hunk) if (matches := align(option, index))), [])
+    return next((matches for option in interpretations(hunk) if (matches := align_hunk(option, index))), [])
 
 
 def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
@@ -156,7 +156,7 @@ def interpretations(hunk: Hunk) -> Iterator[Hunk]:
             yield replace(hunk, lines=lines)
 
 
-def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+def _without_blank_ends(lines: tuple[HunkLine, ...]) -> tuple[HunkLine, ...]:
     while lines and lines[-1].bare and exact.is_blank(lines[-1].text):
         lines = lines[:-1]
     while lines and lines[0].bare and exact.is_blank(lines[0].text):
@@ -315,7 +315,7 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool) -> PatchError:
     if rows := applied_rows(hunk, index):
         return _already_applied(hunk, rows)
     present = index.counts(exact.WHITESPACE)
-    missing = [line for line in hunk.old if exact.squeezed(line.text) not in present]
+    missing = [line for line in hunk.old if exact.without_spaces(line.text) not in present]
     required = any(line.kind == DELETE or line.rewritten for line in missing)
     reason = "deleted-line-missing" if required else "not-found"
     text = "the hunk does not match the file"
@@ -327,7 +327,7 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool) -> PatchError:
     row = None  # where most lines are, or the line most similar to the most distinctive one
     votes: Counter[int] = Counter()
     for offset, line in enumerate(hunk.old) if nearest else ():
-        rows = index.rows(exact.squeezed(line.text), exact.WHITESPACE)
+        rows = index.rows(exact.without_spaces(line.text), exact.WHITESPACE)
         if not exact.is_blank(line.text) and len(rows) < 50:
             for found in rows:
                 votes[max(0, found - offset)] += exact.weight(line.text) + 1
@@ -356,7 +356,7 @@ def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> S
     A section ends at a line with the same or less indentation that starts with a letter or with the first character of
     a heading (a quote in JSON).
     """
-    key, lines, keys = exact.squeezed(section), index.lines, index.keys(exact.WHITESPACE)
+    key, lines, keys = exact.without_spaces(section), index.lines, index.keys(exact.WHITESPACE)
     headings = {row for row, line in enumerate(keys) if line.startswith(key)} if len(key) > 2 else set()
     if not headings:
         return None

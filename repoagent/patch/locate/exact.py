@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from functools import lru_cache
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line
+from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, HunkLine
 from repoagent.patch.refusal import PatchError
 
 EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE = "exact", "trailing-space", "punctuation", "whitespace"
@@ -33,7 +33,7 @@ def _punctuation(text: str) -> str:
     return (text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TYPOGRAPHY))).rstrip()
 
 
-def squeezed(text: str) -> str:
+def without_spaces(text: str) -> str:
     """Return the key of a line at level WHITESPACE: its text without white space."""
     return "".join(_punctuation(text).split())
 
@@ -42,7 +42,7 @@ LEVELS: dict[str, Callable[[str], str]] = {
     EXACT: str,
     TRAILING_SPACE: str.rstrip,
     PUNCTUATION: _punctuation,
-    WHITESPACE: squeezed,
+    WHITESPACE: without_spaces,
 }
 """Each level maps a line to its key; lines equal at one level are equal at all later ones."""
 
@@ -97,7 +97,7 @@ def index_of(lines: tuple[str, ...]) -> FileIndex:
     return FileIndex(lines)
 
 
-def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
+def find_old(old: Sequence[HunkLine], index: FileIndex, level: str) -> list[int]:
     """Return the rows at which a hunk's old side begins.
 
     At level WHITESPACE, the text inside quotes in deleted lines must be equal, and so must the quotation marks, unless
@@ -166,12 +166,12 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """Replaces the rows `start:end` of the file with `added`."""
 
     start: int
     end: int
-    added: tuple[Line, ...]
+    added: tuple[HunkLine, ...]
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,12 @@ class Match:
     def last(self) -> int:
         return next((row for row in reversed(self.rows) if row is not None), 0)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RowChange]:
         """Return the changes in the file's lines.
 
         Raises PatchError for an addition without a located line next to it.
         """
-        result: list[Change] = []
+        result: list[RowChange] = []
         position = at = 0
         lines = self.hunk.lines
         while at < len(lines):
@@ -208,14 +208,14 @@ class Match:
                 position, at = position + 1, at + 1
                 continue
             first = position
-            added: list[Line] = []
+            added: list[HunkLine] = []
             while at < len(lines) and lines[at].kind != CONTEXT:
                 if lines[at].kind == DELETE:
                     position += 1
                 else:
                     added.append(lines[at])
                 at += 1
-            result.append(Change(*self._range(first, position), tuple(added)))
+            result.append(RowChange(*self._range(first, position), tuple(added)))
         return result
 
     def claimed(self) -> tuple[tuple[int, int], ...]:

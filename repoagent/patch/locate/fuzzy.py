@@ -14,8 +14,8 @@ from itertools import groupby, pairwise
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.locate import exact
-from repoagent.patch.locate.exact import Change, FileIndex, Match
-from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
+from repoagent.patch.locate.exact import FileIndex, Match, RowChange
+from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, HunkLine, is_elision
 from repoagent.patch.refusal import PatchError
 
 _SLACK = 12  # lines by which a location may differ from the expected one
@@ -52,7 +52,7 @@ class _Alignment:
 Gains = list[list[float | None]]
 
 
-def align(hunk: Hunk, index: FileIndex) -> list[Match]:
+def align_hunk(hunk: Hunk, index: FileIndex) -> list[Match]:
     """The best loose match of a hunk; several if a runner-up is close, none if too little fits."""
     items = _items(hunk)
     keys = index.keys(exact.WHITESPACE)
@@ -130,7 +130,7 @@ def _items(hunk: Hunk) -> list[_Item]:
         if line.kind == ADD:
             after_change = True
             continue
-        key = exact.squeezed(line.text)
+        key = exact.without_spaces(line.text)
         deleted = line.kind == DELETE
         value = _value(line.text) + _ADJACENT * (kinds[number : number + 3] != [CONTEXT] * 3)
         items.append(_Item(line.text, key, deleted or line.rewritten, value, after_change or deleted))
@@ -248,7 +248,7 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
     certain = {
         number
         for number, row in enumerate(match.rows)
-        if row is not None and keys[row] == exact.squeezed(old[number].text)
+        if row is not None and keys[row] == exact.without_spaces(old[number].text)
     }
     exact_value = sum(_value(old[number].text) for number in certain)
     if exact_value < _ENOUGH * sum(_value(line.text) for line in old):
@@ -273,7 +273,7 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
 
 
 def _is_anchored(
-    change: Change, adjacent: Sequence[int], match: Match, certain: set[int], keys: Sequence[str]
+    change: RowChange, adjacent: Sequence[int], match: Match, certain: set[int], keys: Sequence[str]
 ) -> bool:
     """Whether this is the only location for the added lines, and they are not there yet. A neighbour nearby, but not
     adjacent, leaves the side open. If nothing is deleted, a neighbour must match, and be more than a bracket."""
@@ -281,7 +281,7 @@ def _is_anchored(
     for number in adjacent:
         reach = _SLACK if exact.weight(old[number].text) > 1 else 2
         nearby = keys[max(0, change.start - reach) : change.end + reach]
-        if number not in certain and exact.squeezed(old[number].text) in nearby:
+        if number not in certain and exact.without_spaces(old[number].text) in nearby:
             return False
     telling = [number for number in adjacent if exact.weight(old[number].text) > 1]
     if change.start < change.end:
@@ -294,7 +294,9 @@ def _is_anchored(
     if change.start in edges and list(adjacent) == [edges[change.start]] and adjacent[0] in certain:
         return True
     present = {keys[row] for row in (change.start - 1, change.end) if 0 <= row < len(keys)}
-    if any(exact.squeezed(line.text) in present for line in change.added if exact.weight(line.text) > 3):
+    if any(
+        exact.without_spaces(line.text) in present for line in change.added if exact.weight(line.text) > 3
+    ):
         return False
     matched = [number for number in adjacent if rows[number] is not None]
     return any(number in certain and (number in telling or len(matched) == 2) for number in matched)
@@ -315,7 +317,7 @@ def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
 
 def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
     """Match each part between elisions, and prefer chains within one block."""
-    parts: list[list[Line]] = [[]]
+    parts: list[list[HunkLine]] = [[]]
     for line in hunk.lines:
         if line.kind == CONTEXT and is_elision(line.text):
             parts.append([])
@@ -353,7 +355,7 @@ def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
     return list(matches.values())
 
 
-def _find_part(old: Sequence[Line], index: FileIndex, loosest: str) -> list[Rows]:
+def _find_part(old: Sequence[HunkLine], index: FileIndex, loosest: str) -> list[Rows]:
     for level in exact.LEVELS:
         if starts := exact.find_old(old, index, level):
             return [tuple(range(start, start + len(old))) for start in starts]

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from repoagent.patch.locate.exact import EXACT, TRAILING_SPACE, WHITESPACE, index_of, is_blank
-from repoagent.patch.model import FilePatch, Revision, decode
+from repoagent.patch.model import FilePatch, Revision, decode_text
 from repoagent.patch.parse import formats, markers, retractions
-from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, Block, blocks, too_large
+from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, Block, find_blocks, too_large
 from repoagent.patch.refusal import PatchError
 
 _REACH = 4000  # characters below a diff to search
@@ -28,7 +28,7 @@ _LOST = re.compile(
 )
 
 
-def parse(
+def parse_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> list[FilePatch]:
     """Return all patches of an answer, in order. Raises PatchError for a patch that cannot be parsed.
@@ -36,7 +36,7 @@ def parse(
     A fence without a file name is a whole file only if it is the only block, or if `loose` (see `patch_spans`); the
     names of its patch are None. If the answer has `ended`, hunks without counts in an unclosed fence are complete.
     """
-    parts = blocks(answer, loose=loose, known=known)
+    parts = find_blocks(answer, loose=loose, known=known)
     if too_large(answer, parts):
         raise PatchError("too-large", "the answer is too large. Send the change in parts.")
     parts = [part for block in parts for part in _split_at_prose(block)]
@@ -244,7 +244,7 @@ def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
     """
     if all(hunk.changes and not hunk.alternatives for hunk in patch.hunks):
         return patch
-    text = decode(data)
+    text = decode_text(data)
     if text is None:
         return patch
     index = index_of(text.lines)

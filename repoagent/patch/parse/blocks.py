@@ -1,7 +1,7 @@
 """Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
 
-`blocks` comes first, then the functions that find what a fence contains (`_classified`) and where it ends, then those
-that find where bare patches end.
+`find_blocks` comes first, then the functions that find what a fence contains (`_classified`) and where it ends, then
+those that find where bare patches end.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def patch_spans(answer: str, *, loose: bool = False) -> list[Block]:
     """
     return [
         block
-        for block in blocks(answer, loose=loose)
+        for block in find_blocks(answer, loose=loose)
         if (block.lines if loose else block.kind != CODE or block.name)
     ]
 
 
-def blocks(answer: str, *, loose: bool, known: Collection[str] = ()) -> list[Block]:
+def find_blocks(answer: str, *, loose: bool, known: Collection[str] = ()) -> list[Block]:
     """Return all patches in an answer, and fences of code without a file name.
 
     If the answer has too many lines, return none; if it has too many blocks, leave out the rest (see `too_large`).

@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import product
 
-from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, unchanged_as_context
+from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, HunkLine, unchanged_as_context
 from repoagent.patch.parse import markers
-from repoagent.patch.paths import NO_FILE, is_no_file, name_in_comment, plain_name, unquote
+from repoagent.patch.paths import NO_FILE, is_no_file, name_in_comment, plain_name, unquote_name
 from repoagent.patch.refusal import PatchError
-from repoagent.patch.render import differing
+from repoagent.patch.render import diff_ranges
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TWO_NAMES = re.compile(rf"({_QUOTED}|\S+) +({_QUOTED}|\S+)[ \t\r]*$")
@@ -161,7 +161,9 @@ def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
         ):
             return replace(patch, old=names[: half + 2], new=names[half + 3 :])
     match = _TWO_NAMES.match(rest)
-    return replace(patch, old=unquote(match.group(1)), new=unquote(match.group(2))) if match else patch
+    return (
+        replace(patch, old=unquote_name(match.group(1)), new=unquote_name(match.group(2))) if match else patch
+    )
 
 
 def _with_header_names(patch: FilePatch, old: str, new: str) -> FilePatch:
@@ -188,7 +190,7 @@ def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
             return replace(patch, action="delete")
         return replace(patch, mode=mode[2]) if mode[1] == "new mode" else patch
     if move := _MOVE.match(line):
-        patch, name = replace(patch, action=move[1]), unquote(move[3])
+        patch, name = replace(patch, action=move[1]), unquote_name(move[3])
         return replace(patch, old=name) if move[2] == "from" else replace(patch, new=name)
     if line.startswith(("Binary files ", "GIT binary patch")):
         return replace(patch, binary=True)
@@ -283,12 +285,12 @@ def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
 
 
 def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
-    body: list[Line] = []
+    body: list[HunkLine] = []
     for line in raw:
         text, cr = line.removesuffix("\r"), line.endswith("\r")
         kind = text[:1] if text[:1] in {CONTEXT, DELETE, ADD} and text else ""
         text = text[len(kind) :]
-        body.append(Line(kind or CONTEXT, text, bare=not kind, cr=cr))
+        body.append(HunkLine(kind or CONTEXT, text, bare=not kind, cr=cr))
     old_marker = new_marker = False
     for row in marks:
         kind = body[row].kind if 0 <= row < len(body) else CONTEXT
@@ -441,12 +443,12 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
 
 def _as_hunk(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
     """Lines equal on both sides are context, so they keep the file's bytes."""
-    lines: list[Line] = []
+    lines: list[HunkLine] = []
     at = 0
-    for i1, i2, j1, j2 in differing(search, replacement):
-        lines += [Line(CONTEXT, text) for text in search[at:i1]]
-        lines += [Line(DELETE, text) for text in search[i1:i2]]
-        lines += [Line(ADD, text) for text in replacement[j1:j2]]
+    for i1, i2, j1, j2 in diff_ranges(search, replacement):
+        lines += [HunkLine(CONTEXT, text) for text in search[at:i1]]
+        lines += [HunkLine(DELETE, text) for text in search[i1:i2]]
+        lines += [HunkLine(ADD, text) for text in replacement[j1:j2]]
         at = i2
-    lines += [Line(CONTEXT, text) for text in search[at:]]
+    lines += [HunkLine(CONTEXT, text) for text in search[at:]]
     return Hunk(tuple(lines))

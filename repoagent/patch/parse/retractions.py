@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import cache
 from itertools import groupby
 
-from repoagent.patch.locate.exact import squeezed
+from repoagent.patch.locate.exact import without_spaces
 from repoagent.patch.model import FilePatch, Revision
-from repoagent.patch.paths import known_path, spellings
+from repoagent.patch.paths import known_path, path_spellings
 from repoagent.patch.refusal import PatchRefused, Problem
 
 _CHOICE_REACH = 1500  # characters of prose to search for choices
@@ -318,12 +318,14 @@ def _remaining(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
         if not new_patches or len({patch.block for patch in old_patches}) < 2:
             continue
         # Several patches can be replaced only by patches with all their lines.
-        shown = {squeezed(line.text) for patch in new_patches for hunk in patch.hunks for line in hunk.old}
+        shown = {
+            without_spaces(line.text) for patch in new_patches for hunk in patch.hunks for line in hunk.old
+        }
         quoted = (
             line.text for patch in old_patches for hunk in patch.hunks if hunk.changes for line in hunk.old
         )
         whole = any(patch.whole is not None for patch in new_patches)
-        if not whole and any(squeezed(text) not in shown for text in quoted):
+        if not whole and any(without_spaces(text) not in shown for text in quoted):
             raise _unclear(new, known)
     return [patch for patch in earlier if patch not in withdrawn]
 
@@ -346,7 +348,7 @@ def _withdrawn(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
 
 
 def _file(patch: FilePatch, known: Collection[str]) -> str:
-    old, new = spellings(patch.old or patch.new, patch.new or patch.old)
+    old, new = path_spellings(patch.old or patch.new, patch.new or patch.old)
     return known_path([*new, *old], known) or (new[0] if new else "")
 
 

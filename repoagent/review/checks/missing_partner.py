@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.review.checks.file_kinds import LOCKS, only_comments
-from repoagent.review.finding import Evidence, Finding, Level, Location, Outcome, level_of
+from repoagent.review.finding import Evidence, Finding, Level, Location, ReviewOutcome, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
     from repoagent.history.index.reader import IndexView
-    from repoagent.history.missing_partners import Missing
+    from repoagent.history.missing_partners import MissingPartner
     from repoagent.review.change import Change
 
 RULE = "partner-missing"
@@ -39,19 +39,19 @@ MINING_SECONDS = 0.2  # wall time to extend an incomplete index
 class _Partner(NamedTuple):
     """A partner of the changed files `files` (ids by path), in `hits` of the `alike` most relevant commits."""
 
-    missing: Missing
+    missing: MissingPartner
     files: Mapping[str, int]
     hits: int
     alike: int
 
 
-def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> Outcome:
+def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> ReviewOutcome:
     """Findings for at most three partners, the most likely first. Never fetches objects."""
-    from repoagent.storage.database import Unusable
+    from repoagent.storage.database import DatabaseUnusable
 
     level = level_of(RULE, settings)
     if not level or not change.files:
-        return Outcome()
+        return ReviewOutcome()
     notes = []
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     if (is_ci or "GIT_INDEX_FILE" not in os.environ) and (worktree.common_dir / "shallow").exists():
@@ -65,7 +65,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
             if (history := _open_history(worktree, change, stack)) is not None:
                 view, is_complete = history
                 findings = _findings(change, worktree, view, level, calibrates=is_complete)
-    except Unusable as error:  # the index cannot be created, or turns out to be damaged
+    except DatabaseUnusable as error:  # the index cannot be created, or turns out to be damaged
         notes.append(f"missing partners were not looked for: {error}")
     if not is_complete:
         from repoagent.history.index.index import mine_in_background
@@ -76,12 +76,12 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
             )
         else:
             notes.append("the history has not been indexed yet; run `repoagent mine` to index it")
-    return Outcome(tuple(findings), tuple(notes))
+    return ReviewOutcome(tuple(findings), tuple(notes))
 
 
 def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple[IndexView, bool] | None:
     """The history before the change, and whether all of it is indexed; None if there is none. `stack` closes it. A diff
-    without commits starts from HEAD. Raises Unusable if the index is damaged or cannot be created."""
+    without commits starts from HEAD. Raises DatabaseUnusable if the index is damaged or cannot be created."""
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
 
@@ -110,10 +110,10 @@ def _findings(
 
     @cache
     def threshold() -> float:
-        from repoagent.history.missing_partners import JUDGED, calibrate
+        from repoagent.history.missing_partners import JUDGED, calibrate_threshold
 
         enough = calibrates and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
-        return calibrate(view) if enough else UNCALIBRATED
+        return calibrate_threshold(view) if enough else UNCALIBRATED
 
     steps = [touched] if len(change.files) <= USUAL else []
     if change.kind == "range":
@@ -142,14 +142,14 @@ def _likely_partners(
     view: IndexView, author: int | None, files: Mapping[str, int], threshold: Callable[[], float]
 ) -> list[_Partner]:
     """The partners of these files that are in enough of the most relevant commits."""
-    from repoagent.history.missing_partners import DEPTH, FLOOR, merge, missing, weigh
+    from repoagent.history.missing_partners import DEPTH, FLOOR, find_missing, merge, weigh_commits
 
     ids = sorted(set(files.values()))
     # calibrating takes longer than all else, and most changes lack nothing
-    if not missing(view, ids, limit=1, threshold=FLOOR, author=author) or threshold() >= 1:
+    if not find_missing(view, ids, limit=1, threshold=FLOOR, author=author) or threshold() >= 1:
         return []
-    candidates = missing(view, ids, limit=SHOWN, threshold=threshold(), author=author)
-    weighed = weigh(frozenset(ids), merge(view.many(ids, DEPTH)), author)
+    candidates = find_missing(view, ids, limit=SHOWN, threshold=threshold(), author=author)
+    weighed = weigh_commits(frozenset(ids), merge(view.many(ids, DEPTH)), author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda entry: -entry[1])[:ALIKE]]
     partners = []
     for candidate in candidates:

@@ -15,7 +15,7 @@ ANY = "*"  # represents names that a module may bind in a way that we cannot see
 IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
 
 
-class Use(NamedTuple):
+class NameUse(NamedTuple):
     name: str
     line: int
     imported: bool  # by name from the module; else called or read
@@ -56,13 +56,13 @@ def python_names(text: bytes) -> dict[str, int]:
     return names
 
 
-def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
+def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[NameUse]:
     """Where the file `path` imports `names` from the file `module`, or reads them as attributes of that module; uses
     guarded by `except ImportError` or the like do not count."""
     tree = parse_python(text)
     if tree is None:
         return []
-    uses: set[Use] = set()
+    uses: set[NameUse] = set()
     aliases: set[str] = set()
     for node in _unguarded(tree):
         if isinstance(node, ast.ImportFrom):
@@ -73,7 +73,7 @@ def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
                 source = ("", *folder[:up], *source) if up >= 0 else ()
             for alias in node.names:
                 if alias.name in names and _is_module(source, module, path):
-                    uses.add(Use(alias.name, alias.lineno, imported=True))
+                    uses.add(NameUse(alias.name, alias.lineno, imported=True))
                 elif source and _is_module((*source, alias.name), module, path):
                     aliases.add(alias.asname or alias.name)
         elif isinstance(node, ast.Import):
@@ -89,7 +89,7 @@ def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
             if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
                 owner = _dotted(node.value)
                 if owner in aliases and owner.partition(".")[0] not in stored:
-                    uses.add(Use(node.attr, node.lineno, imported=False))
+                    uses.add(NameUse(node.attr, node.lineno, imported=False))
     return sorted(uses, key=lambda use: (not use.imported, use.line, use.name))
 
 
@@ -102,7 +102,7 @@ def _dotted(node: ast.expr) -> str:
     return ".".join([node.id, *words[::-1]]) if isinstance(node, ast.Name) else ""
 
 
-def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
+def python_own_uses(text: bytes, names: Collection[str]) -> list[NameUse]:
     """Where a module reads `names` that it does not bind and that are not builtins."""
     import builtins
 
@@ -121,7 +121,7 @@ def python_own_uses(text: bytes, names: Collection[str]) -> list[Use]:
     if "*" in bound:
         return []
     reads = [node for node in _unguarded(tree) if isinstance(node, ast.Name) and node.id in names]
-    return [Use(node.id, node.lineno, imported=False) for node in reads if node.id not in bound]
+    return [NameUse(node.id, node.lineno, imported=False) for node in reads if node.id not in bound]
 
 
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` needs Python 3.11
@@ -194,9 +194,9 @@ def script_names(text: bytes) -> dict[str, int]:
     return names
 
 
-def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[Use]:
+def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> list[NameUse]:
     """Return where the script `path` imports `names` from the file `module`, or reads them as members of it."""
-    uses: list[Use] = []
+    uses: list[NameUse] = []
     owners: set[bytes] = set()
     line_of = _line_numbers(text)
     stem = re.sub(r"(?:/index)?\.\w+$", "", module)
@@ -209,12 +209,12 @@ def script_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
             words = re.findall(r"[A-Za-z_$][\w$]*", part.decode("utf-8", "replace").partition(":")[0])
             words = words[1:] if words[:1] == ["type"] and len(words) > 1 else words
             if words and words[0] in names:
-                uses.append(Use(words[0], line_of(match.start()), imported=True))
+                uses.append(NameUse(words[0], line_of(match.start()), imported=True))
         if owner := match["all"] or match["all2"]:
             owners.add(owner)
     for member in _MEMBER.finditer(text) if owners else ():
         if member[1] in owners and (name := member[2].decode()) in names:
-            uses.append(Use(name, line_of(member.start()), imported=False))
+            uses.append(NameUse(name, line_of(member.start()), imported=False))
     return uses
 
 

@@ -19,7 +19,7 @@ from repoagent.review.checks import file_kinds
 from repoagent.review.checks.module_names import (
     ANY,
     IDENTIFIER,
-    Use,
+    NameUse,
     python_names,
     python_own_uses,
     python_uses,
@@ -52,7 +52,7 @@ class _RemovedSymbol(NamedTuple):
 
     name: str
     line: int
-    uses: dict[str, Use]
+    uses: dict[str, NameUse]
     code: dict[str, str]
     imports: int
 
@@ -192,22 +192,22 @@ def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str
 
 def _uses_of_globals(
     file: ChangedFile, texts: dict[str, bytes], names: Collection[str]
-) -> dict[str, list[Use]]:
+) -> dict[str, list[NameUse]]:
     """The uses of names that are no longer defined in the package (Go) or in any file (C), by path."""
-    from repoagent.syntax.occurrences import occurrences
+    from repoagent.syntax.occurrences import find_occurrences
 
     folder = file.path.rpartition("/")[0]
-    uses: dict[str, list[Use]] = {}
+    uses: dict[str, list[NameUse]] = {}
     defined: set[str] = set()
     for path, text in texts.items():
         if file.path.endswith(GO) and path.rpartition("/")[0] != folder:
             continue
-        result = occurrences(path, text, names)
+        result = find_occurrences(path, text, names)
         if not result.parsed:
             return {}
         for occurrence in result.found:
             if occurrence.role == "name":
-                uses.setdefault(path, []).append(Use(occurrence.name, occurrence.line, imported=False))
+                uses.setdefault(path, []).append(NameUse(occurrence.name, occurrence.line, imported=False))
             elif occurrence.role in ("definition", "field", "local", "text"):
                 defined.add(occurrence.name)
     return {path: [use for use in file_uses if use.name not in defined] for path, file_uses in uses.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.finding import Finding, Level, Location, Outcome, level_of
+from repoagent.review.finding import Finding, Level, Location, ReviewOutcome, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -62,11 +62,11 @@ def is_text(file: ChangedFile) -> bool:
     return all(mode in ("", "100644", "100755") for mode in (file.old_mode, file.new_mode))
 
 
-def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> Outcome:
+def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> ReviewOutcome:
     """The findings of the enabled static rules."""
     levels = {rule: level for rule in CHECKS if (level := level_of(rule, settings))}
     if not levels or not change.files:
-        return Outcome()
+        return ReviewOutcome()
     from repoagent.edit.guards.off_limits import IGNORE_FILE
     from repoagent.review.untrusted_change import is_foreign, texts_of
     from repoagent.storage.atomic import read_regular
@@ -93,4 +93,4 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> O
         check: Callable[[CheckContext], Iterator[Finding]]
         check = getattr(import_module(f"repoagent.review.checks.{module}"), name)
         context.findings.extend(check(context))
-    return Outcome(tuple(context.findings), (), tuple(context.unseen), tuple(context.secrets))
+    return ReviewOutcome(tuple(context.findings), (), tuple(context.unseen), tuple(context.secrets))

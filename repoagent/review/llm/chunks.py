@@ -25,7 +25,7 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import printable
 from repoagent.llm.usage import estimate_tokens
-from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.change import Change, ChangedFile, ChangedLines
 from repoagent.review.checks import file_kinds
 from repoagent.review.read_diff import read_blob
 from repoagent.storage.secrets import mask
@@ -60,7 +60,7 @@ class FileView:
     """
 
     file: ChangedFile
-    hunks: tuple[Lines, ...]
+    hunks: tuple[ChangedLines, ...]
     new: Mapping[int, str]
     old: Mapping[int, str]
     data: bytes | None
@@ -115,7 +115,7 @@ def text_of(data: bytes) -> str:
     return printable(mask(text.replace("\r\n", "\n")))
 
 
-def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
+def _numbered(data: bytes | None, hunks: tuple[ChangedLines, ...], *, old: bool) -> dict[int, str]:
     """The lines of the whole text by number; those of the hunks if the text is missing."""
     if data is not None:
         lines = text_of(data).split("\n")
@@ -146,7 +146,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class ReviewBlock:
     """A section of one file; `scope` is the signature of the definition that contains it."""
 
     view: FileView = field(repr=False, compare=False)
@@ -182,7 +182,7 @@ class Block:
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def blocks_of(view: FileView) -> list[Block]:
+def blocks_of(view: FileView) -> list[ReviewBlock]:
     """The blocks of a file, in order. Each changed line is in exactly one block."""
     sections: list[tuple[int, int]] = []
     total = max(view.new, default=0)
@@ -213,7 +213,7 @@ def blocks_of(view: FileView) -> list[Block]:
             if shown["+"] or shown["-"]:
                 numbers_new = shown["+"] or shown[" "]
                 scope = view.enclosing(numbers_new[0], numbers_new[-1]) if numbers_new else None
-                blocks.append(Block(view, part, scope.signature if scope is not None else ""))
+                blocks.append(ReviewBlock(view, part, scope.signature if scope is not None else ""))
     return blocks
 
 
@@ -233,12 +233,12 @@ def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
         rows = rows[end:]
 
 
-def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
+def pack_blocks(blocks: Iterable[ReviewBlock], budget: int) -> list[tuple[ReviewBlock, ...]]:
     """Combine the blocks, in order, into parts of at most about `budget` tokens. A larger block is a part of its own.
 
     A file that fits into one part is not split, unless much of the previous part would stay empty.
     """
-    parts: list[list[Block]] = []
+    parts: list[list[ReviewBlock]] = []
     remaining = files = 0
     for _, group in groupby(blocks, key=lambda block: block.path):
         file_blocks = list(group)
@@ -295,12 +295,12 @@ def list_names(names: Sequence[str]) -> str:
 class Material(NamedTuple):
     """The blocks of a change in review order, the views by path, and a phrase for each skipped part."""
 
-    blocks: list[Block]
+    blocks: list[ReviewBlock]
     views: dict[str, FileView]
     unseen: list[str]
 
 
-def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
+def gather_material(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     """Cut the change into blocks; skip files that a model cannot use or must not see."""
     views: dict[str, FileView] = {}
     skipped: dict[str, list[str]] = {}

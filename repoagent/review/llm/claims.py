@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from repoagent.dataclass import dataclass
-from repoagent.display_text import cut
+from repoagent.display_text import truncate
 from repoagent.llm.model import printable
 from repoagent.review.finding import Finding, Level, Location, Suggestion, apply_suggestion
 from repoagent.review.llm.chunks import FileView
@@ -87,7 +87,7 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         return f"it quotes or replaces more than {CODE_LINES} lines"
     paragraphs = "\n".join(line.rstrip() for line in _trimmed(parts["why"]))
     return Claim(
-        rule, path, first, last, cut(title, TITLE), tuple(_trimmed(quote)), cut(paragraphs, WHY), old,
+        rule, path, first, last, truncate(title, TITLE), tuple(_trimmed(quote)), truncate(paragraphs, WHY), old,
         Level[word] if word else None, None if replace is None else tuple(replace),
     )  # fmt: skip
 
@@ -131,7 +131,7 @@ def _trimmed(lines: list[str]) -> list[str]:
     return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
-def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:
+def verify_claim(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:
     """The verified finding, or the reason to drop the claim. A model may only lower the level `default`."""
     spellings = (claim.path, claim.path.removeprefix("./"), re.sub(r"\A[ab]/", "", claim.path))
     view = next((views[path] for path in spellings if path in views), None)

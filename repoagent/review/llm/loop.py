@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.describe_tools import messages_of
-from repoagent.agent.loop import ModelAgent, run
+from repoagent.agent.loop import ModelAgent, run_loop
 from repoagent.agent.state import State, Tool
 from repoagent.dataclass import dataclass
 from repoagent.edit import tools
@@ -31,7 +31,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request
 from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.chunks import FileView, Versions
-from repoagent.review.llm.claims import Claim, parse_finding, verify
+from repoagent.review.llm.claims import Claim, parse_finding, verify_claim
 from repoagent.review.llm.prompt import REQUEST
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class FindingCollector:
     def take(self, action: Action) -> Observation:
         """Verify the finding in `action`. If it is rejected, the observation says why."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
-        finding = claim if isinstance(claim, str) else verify(claim, self.views, self.levels[claim.rule])
+        finding = (
+            claim if isinstance(claim, str) else verify_claim(claim, self.views, self.levels[claim.rule])
+        )
         if isinstance(claim, str) or isinstance(finding, str):
             self.dropped.append(str(finding))
             return Observation(FINDING, f"The finding does not count: {finding}.", final=True)
@@ -116,7 +118,7 @@ def tools_for(
     return tuple(masked_tool(tools.look_up(context, name), context) for name in names)
 
 
-class Clock:
+class ReviewTimer:
     """The time limit of a review. Each method raises LimitReached when the limit is or would be exceeded."""
 
     def __init__(self, seconds: float) -> None:
@@ -161,7 +163,7 @@ class Clock:
 
 def review_chunk(
     session: ReviewSession, setup: ModelSetup, prompt: Prompt, lookups: Sequence[Tool], collector: FindingCollector, *,
-    clock: Clock, max_calls: int, key: str,
+    clock: ReviewTimer, max_calls: int, key: str,
 ) -> None:  # fmt: skip
     """Ask the model about one chunk until it finishes.
 
@@ -202,7 +204,7 @@ def review_chunk(
     )  # fmt: skip
     state = State().with_turn(Turn("user", REQUEST))
     with clock.alarm():
-        run(agent, offered, state, before_finish=collector.object, before_answer=collector.insist)
+        run_loop(agent, offered, state, before_finish=collector.object, before_answer=collector.insist)
     if collector.only_words:
         reason = "the model does not report findings in the required form"
         raise ModelError(f"{reason}; try again, or choose another model")

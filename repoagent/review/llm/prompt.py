@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 from repoagent.agent.describe_tools import protocol_text
 from repoagent.agent.state import Tool
 from repoagent.edit.guards.off_limits import WhyNot
-from repoagent.edit.prompt.blocks import Prompt, named, quoted
+from repoagent.edit.prompt.blocks import Prompt, name_in_prose, quote_path
 from repoagent.edit.prompt.build import masked_prompt
-from repoagent.edit.prompt.instruction_files import collect
+from repoagent.edit.prompt.instruction_files import collect_instructions
 from repoagent.errors import Refused, RepoagentError
 from repoagent.git.files import read_source
 from repoagent.history.file_history import prompt_block
 from repoagent.history.neighbors import neighborhood
 from repoagent.history.render import candidates_block
 from repoagent.llm.model import Part, fence, printable
-from repoagent.memory.identity.store import resolve
+from repoagent.memory.identity.store import resolve_memory
 from repoagent.memory.notes import older_texts
 from repoagent.memory.prompt import notes_block
 from repoagent.review.change import Change
 from repoagent.review.dismissals import verdicts_on
-from repoagent.review.llm.chunks import Block
+from repoagent.review.llm.chunks import ReviewBlock
 
 if TYPE_CHECKING:
     from repoagent.review.review import ReviewSession
@@ -40,7 +40,7 @@ DISMISSED, REASON = 20, 200  # most recent dismissals that are included; charact
 REQUEST = "Review the lines that changed."
 
 
-def instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
+def review_instructions(rules: Sequence[str], tools: Sequence[Tool]) -> str:
     """The part of a prompt that says how to review and how to answer. It is the same for every call."""
     folder = files("repoagent.review.llm") / "prompts"
     texts = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in ("review", *rules, "form")}
@@ -55,7 +55,7 @@ class Prompts:
         self, change: Change, session: ReviewSession, protocol: str, paths: Sequence[str], why_not: WhyNot
     ) -> None:
         self.change, self.session, self.why_not = change, session, why_not
-        context_files, warnings = collect(
+        context_files, warnings = collect_instructions(
             session.worktree.top, session.layout.root, session.settings, paths, why_not
         )
         self.warnings = list(warnings)
@@ -68,7 +68,7 @@ class Prompts:
             self.warnings.append(f"could not read the dismissals: {error}")
         self.dismissed = [verdict for verdict in verdicts.values() if verdict.state == "dismissed"]
 
-    def about(self, blocks: Sequence[Block]) -> Prompt:
+    def about(self, blocks: Sequence[ReviewBlock]) -> Prompt:
         """The prompt that asks about `blocks`."""
         session, top = self.session, self.session.worktree.top
         paths = list(dict.fromkeys(block.path for block in blocks))
@@ -101,7 +101,7 @@ class Prompts:
             for block in own:
                 scope = f"(in: {' '.join(printable(block.scope).split())})\n" if block.scope else ""
                 texts.append(scope + block.text)
-            body = fence("...\n".join(texts), f"change path={quoted(view.path)}")
+            body = fence("...\n".join(texts), f"change path={quote_path(view.path)}")
             opening.append(Part(f"A file ({view.file.status}{lines}):\n{body}\n\n", f"file {path}"))
         return masked_prompt(Prompt(tuple(self.system), (*opening, Part(f"{REQUEST}\n", "request"))))
 
@@ -109,8 +109,8 @@ class Prompts:
         """The files of the whole change with their status."""
         lines = []
         for file in self.change.files[:NAMED]:
-            was = f" (was {named(file.old_path)})" if file.old_path not in ("", file.path) else ""
-            lines.append(f"{file.status}: {named(file.path)}{was}")
+            was = f" (was {name_in_prose(file.old_path)})" if file.old_path not in ("", file.path) else ""
+            lines.append(f"{file.status}: {name_in_prose(file.path)}{was}")
         if (omitted := len(self.change.files) - NAMED) > 0:
             lines.append(f"and {omitted} more")
         return "\n".join(lines)
@@ -123,7 +123,7 @@ class Prompts:
 
         with ThreadPoolExecutor(HISTORIES) as executor:
             histories = zip(paths, executor.map(block, paths[:HISTORIES]), strict=False)
-        return "\n\n".join(f"{named(path)}:\n{text}" for path, text in histories if text)
+        return "\n\n".join(f"{name_in_prose(path)}:\n{text}" for path, text in histories if text)
 
     def _notes(self, paths: Sequence[str]) -> Iterator[str]:
         """The notes on each file; a memory that cannot be read is skipped with a warning."""
@@ -136,18 +136,18 @@ class Prompts:
                 data = read_source(session.worktree, path).data
                 if data is None:
                     continue
-                memory = resolve(session.layout, session.worktree, path, data, warn=session.warn)
+                memory = resolve_memory(session.layout, session.worktree, path, data, warn=session.warn)
             except RepoagentError as error:
                 session.warn(f"skipping the notes on {path}: {error}")
                 continue
             notes = notes_block(memory, NOTES_TOKENS, data=data, older=older).strip() if memory else ""
             if notes:
-                yield f"{named(path)}:\n{notes}"
+                yield f"{name_in_prose(path)}:\n{notes}"
 
     def _dismissals(self, paths: Sequence[str]) -> str:
         lines = []
         for verdict in [verdict for verdict in self.dismissed if verdict.path in paths][-DISMISSED:]:
             reason = f" ({' '.join(verdict.reason.split())[:REASON]})" if verdict.reason else ""
             title = " ".join(verdict.title.split())
-            lines.append(printable(f"{verdict.rule} in {named(verdict.path)}: {title}{reason}"))
+            lines.append(printable(f"{verdict.rule} in {name_in_prose(verdict.path)}: {title}{reason}"))
         return "\n".join(lines)

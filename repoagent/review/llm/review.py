@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repoagent.config.settings import Settings
-from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import Busy, ModelError, Refused, RepoagentError, UsageError
@@ -18,15 +18,15 @@ from repoagent.llm.model import Retryable, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.llm.registry import provider_of
 from repoagent.review.change import Change
-from repoagent.review.finding import RULES, Finding, Level, Outcome, level_of, reviews_dir
-from repoagent.review.llm.chunks import Block, Versions, gather, list_names, pack
-from repoagent.review.llm.claims import Claim, merge_findings, verify
-from repoagent.review.llm.loop import Clock, FindingCollector, review_chunk, tools_for
-from repoagent.review.llm.prompt import Prompts, instructions
+from repoagent.review.finding import RULES, Finding, Level, ReviewOutcome, level_of, reviews_dir
+from repoagent.review.llm.chunks import ReviewBlock, Versions, gather_material, list_names, pack_blocks
+from repoagent.review.llm.claims import Claim, merge_findings, verify_claim
+from repoagent.review.llm.loop import FindingCollector, ReviewTimer, review_chunk, tools_for
+from repoagent.review.llm.prompt import Prompts, review_instructions
 from repoagent.review.review import ReviewSession
 from repoagent.review.untrusted_change import ignored_before
 from repoagent.storage import json_files
-from repoagent.storage.layout import ensure
+from repoagent.storage.layout import ensure_root
 
 SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
 LEAST_TOKENS = 1_000  # of the change in one call
@@ -58,31 +58,31 @@ def review_settings(settings: Settings) -> Settings:
     return replace(settings, entries=entries)
 
 
-def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
+def first_prompts(change: Change, session: ReviewSession) -> list[Prompt]:
     """The prompt of the first call about each part, as if no answer were cached. Nothing is sent."""
     review = _Review(change, session)
     budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
     _, common = review.prompts(None)
-    return [common.about(part) for part in pack(review.blocks, budget)]
+    return [common.about(part) for part in pack_blocks(review.blocks, budget)]
 
 
-def model_findings(change: Change, session: ReviewSession) -> Outcome:
+def model_findings(change: Change, session: ReviewSession) -> ReviewOutcome:
     """A model's findings on `change`. Parts with a cached answer are not asked about again.
 
     Without a model or a network, or when the time or money runs out, the error is not raised but returned in the
     outcome, whose `unseen` and `notes` name what was not reviewed.
     """
     if not levels_of(session.settings) or not change.files:
-        return Outcome()
+        return ReviewOutcome()
     review = _Review(change, session)
     if not review.blocks:
-        return Outcome(unseen=tuple(review.unseen))
+        return ReviewOutcome(unseen=tuple(review.unseen))
     try:
         ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
         review.leave_out(review.blocks)
         notes = (f"could not ask a model: {_first_line(error)}",)
-        return Outcome(unseen=tuple(review.unseen), notes=notes, error=error)
+        return ReviewOutcome(unseen=tuple(review.unseen), notes=notes, error=error)
     return review.run(ready)
 
 
@@ -98,13 +98,13 @@ class _Review:
     def __init__(self, change: Change, session: ReviewSession) -> None:
         self.change, self.session = change, session
         self.levels = levels_of(session.settings)
-        self.why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
-        self.blocks, self.views, self.unseen = gather(change, session.worktree, self.why_not)
+        self.why_not = off_limits_gate(session.worktree.top, (), ignored_before(change, session.worktree))
+        self.blocks, self.views, self.unseen = gather_material(change, session.worktree, self.why_not)
         self.findings: list[Finding] = []
         self.dropped: list[str] = []
         self.error: RepoagentError | None = None
 
-    def leave_out(self, blocks: Sequence[Block]) -> None:
+    def leave_out(self, blocks: Sequence[ReviewBlock]) -> None:
         """Record as unseen the blocks that were skipped for lack of time, money or a model."""
         names = list_names([block.name for block in blocks])
         self.unseen.append(f"{names} (the model's review is incomplete)")
@@ -113,10 +113,10 @@ class _Review:
         """The model's tools, and the content that all prompts share."""
         versions = Versions(self.session.worktree, self.change)
         lookups = tools_for(self.session, versions, self.why_not, window)
-        protocol = instructions(tuple(self.levels), (*lookups, FindingCollector({}, {}).tool))
+        protocol = review_instructions(tuple(self.levels), (*lookups, FindingCollector({}, {}).tool))
         return lookups, Prompts(self.change, self.session, protocol, tuple(self.views), self.why_not)
 
-    def run(self, ready: ModelSetup) -> Outcome:
+    def run(self, ready: ModelSetup) -> ReviewOutcome:
         session, meter = self.session, ready.meter
         if meter.book is not None:
             meter.book = meter.book.about("review", str(session.worktree.top), tuple(self.views))
@@ -128,7 +128,7 @@ class _Review:
             if claims is None:
                 waiting.append(block)
             known = [claim for claim in claims or () if claim.rule in self.levels]
-            verified = [verify(claim, self.views, self.levels[claim.rule]) for claim in known]
+            verified = [verify_claim(claim, self.views, self.levels[claim.rule]) for claim in known]
             self.findings += [finding for finding in verified if isinstance(finding, Finding)]
         if waiting:
             cache.forget()
@@ -137,20 +137,20 @@ class _Review:
         model = display_name(ready.model.spec)
         if self.error is not None:
             notes = (f"the review by {model} is incomplete: {_first_line(self.error)}",)
-        return Outcome(
+        return ReviewOutcome(
             tuple(merge_findings(self.findings)), notes, tuple(self.unseen), dropped=tuple(self.dropped),
             model=model, tokens=meter.usage.total - tokens, cost=meter.cost, error=self.error,
         )  # fmt: skip
 
-    def ask(self, blocks: Sequence[Block], cache: AnswerCache, ready: ModelSetup) -> None:
+    def ask(self, blocks: Sequence[ReviewBlock], cache: AnswerCache, ready: ModelSetup) -> None:
         """Ask about each part until all are done or a limit is reached, and cache the answers."""
         session, settings = self.session, self.session.settings
         budget, window = settings.whole("review.context_limit"), ready.context_tokens
         if window is not None:
             budget = min(budget, (window - SPARE_TOKENS) // 2)
-        parts = pack(blocks, max(LEAST_TOKENS, budget))
+        parts = pack_blocks(blocks, max(LEAST_TOKENS, budget))
         max_calls = settings.whole("review.max_calls") + ready.meter.attempts
-        clock = Clock(settings.number("review.max_seconds"))
+        clock = ReviewTimer(settings.number("review.max_seconds"))
         try:
             lookups, common = self.prompts(window)
         except RepoagentError as error:
@@ -159,7 +159,7 @@ class _Review:
             return
         for warning in common.warnings:
             session.warn(warning)
-        failed: list[Block] = []
+        failed: list[ReviewBlock] = []
         in_a_row = 0
         for number, part in enumerate(parts):
             session.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
@@ -190,7 +190,7 @@ class _Review:
             self.leave_out(failed)
 
 
-def _holder(part: Sequence[Block], finding: Finding) -> Block:
+def _holder(part: Sequence[ReviewBlock], finding: Finding) -> ReviewBlock:
     """The block under which the finding is cached: that with its lines, otherwise the first of its file."""
     _, start, _, old = finding.location
     changed = ("-" if old else "+", start)
@@ -215,11 +215,11 @@ class AnswerCache:
         self.question = f"{CACHE_PROMPT} {spec} {' '.join(rules)}"
         self.disabled = provider_of(spec).answered_by == "recording"
 
-    def _path(self, block: Block) -> Path:
+    def _path(self, block: ReviewBlock) -> Path:
         key = block.key(self.question)
         return self.folder / key[:2] / f"{key[2:34]}.json"
 
-    def get(self, block: Block) -> list[Claim] | None:
+    def get(self, block: ReviewBlock) -> list[Claim] | None:
         """The claims about this block with its current line numbers; None if no answer is cached."""
         if self.session.afresh or self.disabled:
             return None
@@ -242,7 +242,7 @@ class AnswerCache:
             return None
         return claims
 
-    def put(self, block: Block, claims: Sequence[Claim]) -> None:
+    def put(self, block: ReviewBlock, claims: Sequence[Claim]) -> None:
         """Save the verified claims about this block; only warns if that fails."""
         if self.disabled:
             return
@@ -257,7 +257,7 @@ class AnswerCache:
             saved.append(data)
         value = {"path": block.path, "model": self.spec, "claims": saved}
         try:
-            ensure(self.session.layout)
+            ensure_root(self.session.layout)
             json_files.write_document(self._path(block), value, version=CACHE_VERSION)
         except (Refused, Busy) as error:
             self.session.warn(f"could not cache the model's answer: {error}")

@@ -17,7 +17,16 @@ from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some
 from repoagent.edit.draft import Draft
 from repoagent.errors import Refused
-from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, Content, FileChange, check_path, look, same
+from repoagent.git.files import (
+    EXECUTABLE,
+    REGULAR,
+    SYMLINK,
+    Content,
+    FileChange,
+    check_path,
+    read_content,
+    same_content,
+)
 from repoagent.git.merge import Conflict, lines_text, merge
 from repoagent.git.undo_log import list_edits
 from repoagent.git.worktree import WorkTree
@@ -82,7 +91,11 @@ class ChangeSet:
         """After an interruption: add the pending changes whose bytes are in the files."""
         top = self.worktree.top
         self.wrote(
-            [change for change in self.pending if is_at_result(change, change.name, look(top, change.name))]
+            [
+                change
+                for change in self.pending
+                if is_at_result(change, change.name, read_content(top, change.name))
+            ]
         )
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
@@ -130,7 +143,7 @@ class ChangeSet:
             self.candidates = tuple(change for change in self.candidates if change not in kept)
             present = []
             for change in kept:
-                current = look(self.worktree.top, change.name)
+                current = read_content(self.worktree.top, change.name)
                 present.append(replace(change, path=change.path if current else None, new=current))
             self.changes = Draft({}, self.changes).with_changes(present).edits
             self._save()
@@ -156,10 +169,10 @@ class ChangeSet:
 
     def remaining(self, change: FileChange) -> FileChange | None:
         """The part of a change that is in its file now, without lines that someone undid; None if no part is left."""
-        current = look(self.worktree.top, change.name)
+        current = read_content(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
-        if current is None or same(current, change.new):
+        if current is None or same_content(current, change.new):
             return change
         below = without_change(self.worktree, change, current)
         if isinstance(below, Conflict) or change.before is None:
@@ -176,7 +189,9 @@ class ChangeSet:
         for change in changes:
             expected = {change.old_path: None, change.path: change.new}
             for path, content in expected.items():
-                if path is not None and not same(current := look(self.worktree.top, path), content):
+                if path is not None and not same_content(
+                    current := read_content(self.worktree.top, path), content
+                ):
                     contents[path] = current
         return contents
 
@@ -293,7 +308,7 @@ def _joined(worktree: WorkTree, earlier: FileChange, later: FileChange) -> FileC
     if new and new.mode == later.old_mode != SYMLINK and earlier.new:
         new = replace(new, mode=earlier.new.mode)  # someone else changed the mode in between
     joined = FileChange(earlier.old_path, later.path, earlier.old, new)
-    if base is None or same(base, earlier.new):
+    if base is None or same_content(base, earlier.new):
         return joined
     below = without_change(worktree, earlier, base)
     if isinstance(below, bytes):
@@ -320,22 +335,22 @@ def free_folder(parent: Path, name: str) -> Path:
     return folder
 
 
-def named(path: str) -> str:
+def quote_unless_plain(path: str) -> str:
     """`path`, quoted unless it is plain, so that a file name cannot pass for an instruction."""
     plain = re.fullmatch(r"[\w./+@%=~-]+", path)
     return path if plain else json.dumps(path, ensure_ascii=not path.isprintable())
 
 
 def names_of(paths: Sequence[str], most: int = _NAMED) -> str:
-    return list_some([named(path) for path in paths], most)
+    return list_some([quote_unless_plain(path) for path in paths], most)
 
 
-def described(changes: Sequence[FileChange]) -> str:
+def describe_changes(changes: Sequence[FileChange]) -> str:
     """Like `names_of`, but marks new and deleted files."""
     texts = []
     for change in changes[:_NAMED]:
         status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
-        texts.append(named(change.name) + status)
+        texts.append(quote_unless_plain(change.name) + status)
     return ", ".join(texts) + (f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else "")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.risky_changes import ON_OPENING, count_tracked, is_mass, listed
+from repoagent.edit.guards.risky_changes import ON_OPENING, count_tracked, is_mass, listed_reason
 from repoagent.errors import RepoagentError
 from repoagent.git.files import FileChange, blob_hash
 from repoagent.git.worktree import WorkTree
@@ -20,12 +20,12 @@ from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import (
     ChangeSet,
     Write,
-    described,
+    describe_changes,
     free_folder,
     is_at_result,
-    named,
     names_of,
     paths_of,
+    quote_unless_plain,
 )
 from repoagent.tasks.changes.sensitive_files import tracked_folders, watch_executed
 from repoagent.tasks.changes.snapshot import Snapshot
@@ -44,7 +44,7 @@ def write_event(change: FileChange, kind: str, **details: object) -> dict[str, o
 
 
 @dataclass
-class Guard:
+class WriteGuard:
     """Asks the user about mass deletions and files that take effect when a folder is opened, and reverts them unless
     the user agrees.
 
@@ -77,19 +77,21 @@ class Guard:
         latest = [change for change in done if change.path is None and change.name in names]
         if latest and is_mass(len(names), count_tracked(self.change_set.worktree)):
             reason = f"commands deleted {len(names)} files: {names_of(names)}"
-            request = ApprovalRequest("delete", "\n".join(map(named, names)), why=reason)
+            request = ApprovalRequest("delete", "\n".join(map(quote_unless_plain, names)), why=reason)
             yield self._decide(request, names, latest)
         changes = {
             change.name: change
             for change in done
-            if change.after is not None and listed(change.name) in ON_OPENING
+            if change.after is not None and listed_reason(change.name) in ON_OPENING
         }
         for path in dict.fromkeys([*acting, *changes]):
             if self.sensitive or path in self._allowed:
                 continue
-            effect = listed(path) or "git reads as configuration in that folder"
+            effect = listed_reason(path) or "git reads as configuration in that folder"
             request = ApprovalRequest(
-                "sensitive", named(path), why=f"a command wrote {named(path)}, which {effect}"
+                "sensitive",
+                quote_unless_plain(path),
+                why=f"a command wrote {quote_unless_plain(path)}, which {effect}",
             )
             if path in changes:
                 yield self._decide(request, [path], [changes[path]])
@@ -138,7 +140,7 @@ class Guard:
         return "could not restore the previous content; check it by hand"
 
 
-class Watch:
+class CommandWatch:
     """Describes what commands change. Call it before a command, and call the function that it returns after the
     command, to get a description for the model. `background` says whether a background command may have written since
     the last call."""
@@ -149,7 +151,7 @@ class Watch:
         change_set: ChangeSet,
         say: Say,
         audit: Audit = lambda _: None,
-        guard: Guard | None = None,
+        guard: WriteGuard | None = None,
     ) -> None:
         """Set up the callbacks: `say` gets a sentence about each change to the user's uncommitted work, to submodules
         or to sensitive files, and each change in the background; `audit` gets an event for each written file."""
@@ -186,7 +188,7 @@ class Watch:
         if guarded:
             last = self._look()
         self._entries = {*self.change_set.changes, *self.change_set.candidates}
-        for path in map(named, sorted(first.submodules ^ last.submodules)):
+        for path in map(quote_unless_plain, sorted(first.submodules ^ last.submodules)):
             self.say(
                 f"the command moved submodule {path} to another commit; that is not part of the run's commit"
             )
@@ -207,17 +209,17 @@ class Watch:
                 large.append(path)
                 if tracked:
                     size = "too large to track, so it is not in the commit"
-                    self.say(f"the command changed {named(path)}, which is {size}")
+                    self.say(f"the command changed {quote_unless_plain(path)}, which is {size}")
                 continue
             by_run = change_set.of(path) is not None
             is_change = tracked or (by_run and path not in candidate_names)
             (changes if is_change else candidates).append(FileChange.at(path, old, new))
             if before is not None and old is not None and not by_run:
                 status = "holds your uncommitted work" if tracked else "git does not track"
-                self.say(f"the command changed {named(path)}, which {status}; {_STORED}")
+                self.say(f"the command changed {quote_unless_plain(path)}, which {status}; {_STORED}")
         if changes:
             change_set.wrote(changes)
-            texts.append(f"It changed {described(changes)}: that is now part of your change.")
+            texts.append(f"It changed {describe_changes(changes)}: that is now part of your change.")
         if candidates:
             change_set.add_candidates(candidates)
         self._audit("command", [*changes, *candidates], large)
@@ -225,7 +227,7 @@ class Watch:
         existed = {change.name: change.before is not None for change in change_set.candidates}
         if untracked := [change for change in candidates if existed.get(change.name) is True]:
             texts.append(
-                f"It changed {described(untracked)}, which git does not track: that is not part of your "
+                f"It changed {describe_changes(untracked)}, which git does not track: that is not part of your "
                 'change; <restore path="FILE"/> undoes it.'
             )
         if created := [change.name for change in candidates if existed.get(change.name) is False]:
@@ -258,7 +260,7 @@ class Watch:
         lead = "While a command ran in the background, "
         if changed:
             self.change_set.add_candidates(changed)
-            names = described(changed)
+            names = describe_changes(changed)
             self.say(
                 f"note: you or a command in the background changed {names}; that is not part of the run's "
                 "change unless the model keeps it"

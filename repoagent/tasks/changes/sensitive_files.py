@@ -17,12 +17,12 @@ from repoagent.edit.guards.risky_changes import (
     LIST,
     ON_OPENING,
     RUN_BY_GIT,
-    listed,
+    listed_reason,
     obeyed_by_git,
 )
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes.change_set import named
+from repoagent.tasks.changes.change_set import quote_unless_plain
 
 MOST = 100  # names of a folder
 # Protected even if they do not exist. All are treated as folders: the sandbox mounts a folder at each.
@@ -129,13 +129,14 @@ def watch_executed(
         acting = {}
         for path, signature in (*_usual_files(top), *_repositories(top, (*folders, *repositories))):
             if known.get(path) != signature:
-                reason = listed(path) or "git reads it as configuration in that folder"
+                reason = listed_reason(path) or "git reads it as configuration in that folder"
                 if reason in ON_OPENING or path.endswith("/.git"):
                     acting[path] = path not in known
                 known[path] = signature
                 if tell:
+                    name = quote_unless_plain(path)
                     say(
-                        f"warning: {named(path)} was written during the run, and {reason}; check it before you use it"
+                        f"warning: {name} was written during the run, and {reason}; check it before you use it"
                     )
         return acting
 

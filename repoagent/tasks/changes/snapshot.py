@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from repoagent.errors import Refused
-from repoagent.git.files import Content, FileChange, look
+from repoagent.git.files import Content, FileChange, read_content
 from repoagent.git.index import Status, read_status_and_untracked
 from repoagent.git.objects import from_blob
 from repoagent.git.worktree import WorkTree
@@ -85,7 +85,7 @@ def _read(
         return known._replace(tracked=tracked)
     if follow and status.st_size <= LARGEST:
         with suppress(Refused):  # not a regular file
-            return FileState(signature, look(worktree.top, path), tracked)
+            return FileState(signature, read_content(worktree.top, path), tracked)
     return FileState(signature, None, tracked, followed=False)
 
 
@@ -108,7 +108,7 @@ def differences(
             old = from_blob(worktree, path, entry.staged)  # it was clean, so the index has its old content
         if after is None:  # it is clean now, or gone
             with suppress(Refused):
-                new = look(worktree.top, path)
+                new = read_content(worktree.top, path)
         if old != new:
             yield path, old, new, True
 

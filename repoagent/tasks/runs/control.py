@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import Busy, Exit, LimitReached, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.memory import conversation_log
-from repoagent.memory.conversations import is_reserved, named
+from repoagent.memory.conversations import conversation_named, is_reserved
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, set_aside, sweep, write_whole
+from repoagent.storage.atomic import read_regular, remove_temporary_files, set_aside, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.layout import Warn, ensure, to_stderr
-from repoagent.storage.locks import lock_holder, locked
+from repoagent.storage.layout import Warn, ensure_root, to_stderr
+from repoagent.storage.locks import hold_lock, lock_holder
 from repoagent.storage.secrets import mask
 from repoagent.tasks.runs import directory
-from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, Record, RunDirectory, first_line
-from repoagent.tasks.runs.list import Run, children, read_run, runs
+from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, RunDirectory, RunRecord, first_line
+from repoagent.tasks.runs.list import Run, list_runs, read_run, subagents_of
 
 if TYPE_CHECKING:
     from repoagent.llm.model import Usage
@@ -49,7 +49,7 @@ class StillRunning(Busy):
     """The run has not ended within the timeout."""
 
 
-class Stopped(RepoagentError):
+class RunStopped(RepoagentError):
     """The user stopped the run; it can be resumed. `how` becomes the `text` of its record."""
 
     exit_code = Exit.INTERRUPTED
@@ -59,7 +59,7 @@ class Stopped(RepoagentError):
         self.how = how or sentence
 
 
-def message(run: Run, text: str) -> Path:
+def send_message(run: Run, text: str) -> Path:
     """Write `text` to the inbox of a run, and return the path of the message. Raises UsageError if the text is empty or
     too long, NotRunning if the run has ended, Refused if the message cannot be written."""
     if not text.strip():
@@ -92,7 +92,7 @@ def _messages(folder: Path) -> list[str]:
     return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
 
 
-def stop(run: Run) -> list[Run]:
+def stop_run(run: Run) -> list[Run]:
     """Ask a run and its subagents to stop, and return them. Raises NotRunning if the run has ended, Refused if the
     request cannot be written."""
     targets = _with_subagents(run)
@@ -111,7 +111,7 @@ def terminate_run(run: Run) -> list[Run]:
     ended = []
     for target in _with_subagents(run):
         try:
-            if target.is_live and directory.terminate(target.record):
+            if target.is_live and directory.terminate_process(target.record):
                 ended.append(target)
         except PermissionError as error:
             raise Refused(
@@ -120,7 +120,7 @@ def terminate_run(run: Run) -> list[Run]:
     return ended
 
 
-def wait(run: Run, timeout: float | None = None) -> Run:
+def wait_for_run(run: Run, timeout: float | None = None) -> Run:
     """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     poll, longest = _POLL
@@ -136,7 +136,7 @@ def wait(run: Run, timeout: float | None = None) -> Run:
 def _with_subagents(run: Run) -> list[Run]:
     """The run and its live subagents. Raises NotRunning."""
     _refuse_ended(run)
-    return [run, *(child for child in children(run, runs(run.run_dir.layout)) if child.is_live)]
+    return [run, *(child for child in subagents_of(run, list_runs(run.run_dir.layout)) if child.is_live)]
 
 
 def _refuse_ended(run: Run, arguments: str = "") -> None:
@@ -146,7 +146,7 @@ def _refuse_ended(run: Run, arguments: str = "") -> None:
         raise NotRunning(f"{run.name} is not running ({current.state}); resume it with `{command}`")
 
 
-def delete(run: Run) -> bool:
+def delete_run(run: Run) -> bool:
     """Remove the directory of a run, and delete its conversation if the run's name was generated. Returns whether the
     conversation can be restored. Raises Busy if the run is still running, Refused if the directory cannot be
     removed."""
@@ -155,14 +155,14 @@ def delete(run: Run) -> bool:
     with ExitStack() as stack:
         if run_dir.folder.is_dir() and not run_dir.folder.is_symlink():
             try:
-                stack.enter_context(locked(run_dir.lock, timeout=0.5, label=f"run {run.name}"))
+                stack.enter_context(hold_lock(run_dir.lock, timeout=0.5, label=f"run {run.name}"))
             except Busy as error:
                 stop_it = f"stop it with `repoagent runs stop {run.name}` before you delete it"
                 raise Busy(f"{run.name} is running; {stop_it}") from error
         if is_reserved(run.name):
-            conversation = named(run_dir.layout, run.name)
+            conversation = conversation_named(run_dir.layout, run.name)
             if (data := read_regular(conversation.path)) is not None:
-                conversation_log.change(run_dir.layout, conversation, data, None, "delete")
+                conversation_log.change_conversation(run_dir.layout, conversation, data, None, "delete")
         _remove(run_dir)
     return data is not None
 
@@ -205,7 +205,7 @@ def _clear(path: Path) -> None:
 class LiveRun:
     """A run in progress, created by `live_run`. Use it in one thread only."""
 
-    def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
+    def __init__(self, run_dir: RunDirectory, record: RunRecord, earlier: RunRecord, warn: Warn) -> None:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
         self._handed_out: list[str] = []
         self._lock = _lock_identity(run_dir)
@@ -215,7 +215,7 @@ class LiveRun:
         self.record = replace(
             record,
             name=run_dir.name, prompt=first_line(mask(record.prompt)) or earlier.prompt,
-            pid=os.getpid(), host=directory.host(), pid_start=directory.pid_start(os.getpid()),
+            pid=os.getpid(), host=directory.host_name(), pid_start=directory.pid_start(os.getpid()),
             started=earlier.started or directory.now(), process_started=directory.now(), state=RUNNING,
             turns=earlier.turns, tokens=earlier.tokens, cost=earlier.cost, commits=earlier.commits,
         )  # fmt: skip
@@ -232,7 +232,7 @@ class LiveRun:
         spent = self._with_earlier(turns, usage.total, cost)
         self._update(activity=first_line(mask(activity)), **spent)
 
-    def adopted(self, child: Record) -> None:
+    def adopted(self, child: RunRecord) -> None:
         """Add the usage of a subagent that an earlier process of this run started but did not count."""
         self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
 
@@ -249,12 +249,12 @@ class LiveRun:
         """Return at most AT_ONCE new messages, in order, as a mapping from file names to texts.
 
         The next call of this method or of `confirm` confirms that the conversation contains them. Links and files above
-        LARGEST are renamed with a warning. Raises Stopped if the user stops the run, Refused if the inbox is not a
+        LARGEST are renamed with a warning. Raises RunStopped if the user stops the run, Refused if the inbox is not a
         folder.
         """
         self.confirm()
         if any(map(os.path.lexists, self._stops)):
-            raise Stopped(
+            raise RunStopped(
                 f"run {self.run_dir.name} was stopped on request; resume it with "
                 f"`{directory.resume_command(self.run_dir.name, self.record.kind)}`",
                 "stopped on request",
@@ -303,7 +303,7 @@ class LiveRun:
         code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
         text = str(error)
         match error:
-            case Stopped():
+            case RunStopped():
                 state, text = "stopped", error.how
             case KeyboardInterrupt():
                 state, code, text = "stopped", Exit.INTERRUPTED, text or "interrupted"
@@ -334,17 +334,17 @@ class LiveRun:
 
 
 @contextmanager
-def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -> Iterator[LiveRun]:
+def live_run(run_dir: RunDirectory, record: RunRecord, *, warn: Warn = to_stderr) -> Iterator[LiveRun]:
     """Hold the run for the block: create its directory or resume it. At the end, record the error that ended the block,
     or that the run failed if `LiveRun.ended` was not called.
 
     Raises Busy, which names the process that holds the run, and Refused if the run's files cannot be used.
     """
     layout, name = run_dir.layout, run_dir.name
-    ensure(layout)
+    ensure_root(layout)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, label=f"run {name}"))
+            stack.enter_context(hold_lock(run_dir.lock, timeout=_WAIT, label=f"run {name}"))
         except Busy as error:
             if not (holder := lock_holder(run_dir.lock)):
                 raise
@@ -354,7 +354,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
             ) from error
         earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)
         for folder in (*run_dir.folders, layout.root, layout.conversations, layout.sent):
-            sweep(folder)
+            remove_temporary_files(folder)
         _clear(run_dir.stop)  # a request to an earlier process that was killed
         with open_folder(run_dir.inbox, create=True):
             pass

@@ -18,7 +18,7 @@ from typing import Any
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused
 from repoagent.git.process import GitError, git
-from repoagent.memory.conversations import ENDING, RESERVED, checked, refuse_reserved
+from repoagent.memory.conversations import ENDING, RESERVED, check_name, refuse_reserved
 from repoagent.storage import json_files
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
@@ -74,7 +74,7 @@ def new_name(kind: str = "run") -> str:
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     """The directory of the run `name`, which may be new. Raises UsageError for an invalid name, the name of an edit, or
     a generated name that no run has."""
-    run_dir = RunDirectory(layout, name := checked(name))
+    run_dir = RunDirectory(layout, name := check_name(name))
     exists = run_dir.folder.is_dir() or run_dir.conversation.is_file()
     if not exists or name.casefold().startswith(tuple(set(RESERVED) - set(OF_RUNS))):
         refuse_reserved(name)
@@ -140,7 +140,7 @@ _START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """The content of `run.json`. Times are ISO 8601 with their zone.
 
     prompt: only its first line
@@ -179,12 +179,12 @@ class Record:
     exit: int | None = None
 
 
-def from_dict(value: Mapping[str, Any]) -> Record:
+def from_dict(value: Mapping[str, Any]) -> RunRecord:
     """Read a record, even one written by an earlier version. Raises Refused if a field has the wrong type."""
     value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
     options = value.pop("options", None)
     try:
-        record = json_files.decode(Record, value)
+        record = json_files.decode(RunRecord, value)
     except TypeError as error:
         raise Refused(f"run.json is malformed: {error}") from error
     return replace(record, options=options) if isinstance(options, dict) else record
@@ -205,7 +205,7 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def moment(text: str) -> float:
+def parse_time(text: str) -> float:
     """Convert an ISO 8601 time, in UTC if it has no zone, to seconds since the epoch; 0.0 if `text` is not a time."""
     try:
         time = datetime.fromisoformat(text)
@@ -214,7 +214,7 @@ def moment(text: str) -> float:
         return 0.0
 
 
-def host() -> str:
+def host_name() -> str:
     """The name of this machine, or "-" if it has none."""
     return os.uname().nodename or "-"
 
@@ -237,7 +237,7 @@ def pid_start(pid: int) -> str:
     return "" if has_ended else words[_START_TIME].decode("ascii", "replace")
 
 
-def terminate(record: Record) -> bool:
+def terminate_process(record: RunRecord) -> bool:
     """Send SIGTERM to the process of a run that holds its lock. Returns False if the process has ended, or its id now
     belongs to another process. Raises PermissionError if the process belongs to another user."""
     if not record.pid_start or pid_start(record.pid) != record.pid_start:

@@ -10,13 +10,13 @@ from datetime import datetime, timezone
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
-from repoagent.memory.conversations import names
+from repoagent.memory.conversations import conversation_names
 from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular, set_aside_broken
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
 from repoagent.tasks.runs import directory
-from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, Record, RunDirectory
+from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, RunDirectory, RunRecord
 
 KILLED, CONVERSATION, UNREADABLE = "killed", "conversation", "unreadable"
 LAST = "last"
@@ -34,7 +34,7 @@ class Run:
     """
 
     run_dir: RunDirectory
-    record: Record
+    record: RunRecord
     state: str
     process_started: float = 0.0
     problem: str = ""
@@ -66,14 +66,14 @@ class Run:
         return ENDS[self.state] if self.record.exit is None else self.record.exit
 
 
-def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
+def list_runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, newest first. A malformed `run.json` is renamed with a warning, or left unchanged if `warn` is None."""
     folders = set(directory.names_of_folders(layout))
     all_runs = [_run(RunDirectory(layout, name), warn) for name in folders]
     all_runs = [run for run in all_runs if run.state != UNREADABLE or not _is_empty(run.run_dir)]
     all_runs += [
         _conversation_only(RunDirectory(layout, name))
-        for name in names(layout)
+        for name in conversation_names(layout)
         if name.casefold().startswith(directory.OF_RUNS) and name not in folders
     ]
     return sorted(all_runs, key=lambda run: (run.process_started, run.name), reverse=True)
@@ -92,14 +92,14 @@ def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
     return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
 
 
-def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
+def find_run(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
     """The run with this name, short name or unique prefix of either. "last" means the newest run that has started and
     is not a subagent. Raises UsageError if no run matches or more than one does."""
-    return chosen(runs(layout, warn=warn), name)
+    return choose_run(list_runs(layout, warn=warn), name)
 
 
-def chosen(all_runs: Sequence[Run], name: str) -> Run:
-    """Like `find`, but among `all_runs`, which are sorted newest first."""
+def choose_run(all_runs: Sequence[Run], name: str) -> Run:
+    """Like `find_run`, but among `all_runs`, which are sorted newest first."""
     if not all_runs:
         raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
     for run in all_runs:
@@ -125,13 +125,13 @@ def _listed(some_runs: Sequence[Run]) -> str:
     return ", ".join(run.name for run in some_runs[:_NAMED]) + omitted
 
 
-def children(run: Run, among: Iterable[Run]) -> list[Run]:
+def subagents_of(run: Run, among: Iterable[Run]) -> list[Run]:
     """The subagents of `run`, oldest first."""
     delegated = [child for child in among if child.record.parent == run.name and child.name != run.name]
     return sorted(delegated, key=lambda child: (child.process_started, child.name))
 
 
-def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
+def run_tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
     """Runs in the given order with depth 0, each followed by its subagents with depth 1, oldest first. Each run is
     listed once, even if runs name each other as parents."""
     names = {run.name for run in all_runs}
@@ -157,7 +157,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         if is_starting or lock_holder(run_dir.lock):
             return replace(_without_record(run_dir, RUNNING), process_started=changed)
         return _without_record(run_dir, UNREADABLE, "it has no run.json")
-    value = json_files.parse(data)
+    value = json_files.parse_document(data)
     if value is None:
         if warn is not None:
             set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
@@ -173,7 +173,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
         state = record.state
     else:
         state = KILLED if lock_holder(run_dir.lock) is None else RUNNING
-    started = directory.moment(record.process_started) or directory.moment(record.started)
+    started = directory.parse_time(record.process_started) or directory.parse_time(record.started)
     return Run(run_dir, record, state, started or _changed(run_dir))
 
 
@@ -194,7 +194,7 @@ def _without_record(run_dir: RunDirectory, state: str, problem: str = "", prompt
         started = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, OverflowError):
         started = _changed(run_dir)
-    return Run(run_dir, Record(prompt, run_dir.name, kind), state, started, problem)
+    return Run(run_dir, RunRecord(prompt, run_dir.name, kind), state, started, problem)
 
 
 def _changed(run_dir: RunDirectory) -> float:

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Mode, Verdict
-from repoagent.agent.approvals.rules import HiddenFiles, ignores_case, propose, rules
+from repoagent.agent.approvals.rules import HiddenFiles, ignores_case, parse_rules, propose_patterns
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.errors import UsageError
 
@@ -36,7 +36,9 @@ def gate(
     sandbox: str = "",
 ) -> Gate:
     hidden, path = HiddenFiles(tmp_path), "/usr/bin:/bin"
-    return Gate(mode, allow=rules(allow), deny=rules(deny), sandbox=sandbox, hidden=hidden, path=path)
+    return Gate(
+        mode, allow=parse_rules(allow), deny=parse_rules(deny), sandbox=sandbox, hidden=hidden, path=path
+    )
 
 
 def decide(gate: Gate, command: str) -> Verdict:
@@ -253,7 +255,7 @@ PROPOSED = {
 
 def test_always_proposes_narrow_patterns(tmp_path: Path) -> None:
     for command, patterns in PROPOSED.items():
-        assert propose(read_command(command)) == patterns, command
+        assert propose_patterns(read_command(command)) == patterns, command
         assert not patterns or passes(gate(tmp_path, allow=patterns), command), command
 
 
@@ -273,14 +275,14 @@ script x; strace x; unzip a; zip -TT x a; sort --compress-program=x f; ed f; dc 
 def test_always_proposes_no_wildcard_for_programs_that_run_others() -> None:
     """For other programs, the pattern is the exact command, or there is none."""
     for command in RUNS_OTHERS.replace("\n", ";").split(";"):
-        patterns = propose(read_command(command.strip()))
+        patterns = propose_patterns(read_command(command.strip()))
         assert not any(pattern.endswith("*") for pattern in patterns), command
 
 
 def test_unclosed_quote_in_a_pattern_is_reported() -> None:
     for pattern, why in (("git log 'x", "unclosed quote"), ("  ", "not a command pattern")):
         with pytest.raises(UsageError, match=why):
-            rules([pattern])
+            parse_rules([pattern])
 
 
 def test_error_of_the_asker_propagates(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.approvals.shell_words import Reading, Word
+from repoagent.agent.approvals.shell_words import ParsedCommand, Word
 
 
 def commands_of(text: str) -> list[str]:
@@ -133,7 +133,7 @@ SCRAPS = st.sampled_from([*"'\"\\;|&$(){}<>`# \n\t", "s1", "<<E", "\nE\n"])
 @given(st.text(max_size=60) | st.lists(SCRAPS, max_size=20).map("".join))
 @settings(max_examples=80)
 def test_any_text_can_be_parsed(text: str) -> None:
-    assert isinstance(read_command(text), Reading)
+    assert isinstance(read_command(text), ParsedCommand)
 
 
 def test_deep_and_long_texts_are_parsed_quickly() -> None:

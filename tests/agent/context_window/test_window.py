@@ -11,17 +11,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent.context_window.checkpoint import HEADINGS, Known, body_of, is_checkpoint, known_from
+from repoagent.agent.context_window.checkpoint import (
+    HEADINGS,
+    CheckpointFacts,
+    body_of,
+    facts_from_turns,
+    is_checkpoint,
+)
 from repoagent.agent.context_window.window import (
     WORDS,
     Window,
-    marked,
-    newest,
-    room,
-    tokens,
+    estimate_turns,
+    latest_checkpoint,
+    tokens_for_turns,
+    with_cache_breakpoints,
     without_superseded,
 )
-from repoagent.agent.state import State, open_state, steps
+from repoagent.agent.state import State, open_state, steps_of_run
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm.conversation import Turn, dumps, loads, to_messages
 from repoagent.llm.model import Message, Part, Request, fence
@@ -64,8 +70,8 @@ def writer(text: str = WRITTEN, error: Exception | None = None) -> Mock:
 def test_window_without_room_is_refused() -> None:
     fixed = Request((Part("x" * 30_000),), (Message("user", (Part("y"),)),))
     with pytest.raises(UsageError, match=r"leaves about 0 of 8,000 tokens"):
-        room(8_000, 2_000, fixed)
-    assert room(20_000, 2_000, fixed) == 20_000 - 2_000 - 10_000 - 1
+        tokens_for_turns(8_000, 2_000, fixed)
+    assert tokens_for_turns(20_000, 2_000, fixed) == 20_000 - 2_000 - 10_000 - 1
 
 
 def test_checkpoint_is_requested_with_the_sent_turns_and_replaces_them(tmp_path: Path) -> None:
@@ -73,20 +79,20 @@ def test_checkpoint_is_requested_with_the_sent_turns_and_replaces_them(tmp_path:
     window = Window(10_000, TOOLS, tmp_path / "checkpoint.md")
     assert window.is_due(state)
     ask = writer()
-    after = window.ready(state, ask, lambda _: Known("[x] 1. A", ("a.py",), ("exit 1: make",)))
+    after = window.ready(state, ask, lambda _: CheckpointFacts("[x] 1. A", ("a.py",), ("exit 1: make",)))
     ask.assert_called_once()
     (sent,) = ask.call_args.args
     assert sent[:-1] == state.turns[: len(sent) - 1] and "## Tried and failed" in sent[-1].text
-    assert tokens(sent) <= window.budget
+    assert estimate_turns(sent) <= window.budget
     turn = after.turns[-1]
     assert (turn.meta["by"], turn.meta["model"], turn.meta["extra"]) == ("model", "m", "checkpoint")
     shown = window.turns(after)
     assert shown == (state.turns[0], turn, *state.turns[-len(shown[2:]) :]) and shown[2].role == "assistant"
-    assert not window.is_due(after) and tokens(shown) < window.budget * 0.55
+    assert not window.is_due(after) and estimate_turns(shown) < window.budget * 0.55
     body = (tmp_path / "checkpoint.md").read_text()
     assert body.startswith("## Goal\nabout goal") and "[x] 1. A" in body and "- exit 1: make" in body
     assert body_of(turn.text) == body.rstrip("\n")
-    assert steps(after.turns)[-1].performed == steps(state.turns)[-1].performed
+    assert steps_of_run(after.turns)[-1].performed == steps_of_run(state.turns)[-1].performed
 
 
 @pytest.mark.parametrize("error", [LimitReached("no"), ModelError("no"), None])
@@ -159,18 +165,18 @@ def test_older_messages_of_the_user_are_cut_first() -> None:
     for number, turn in enumerate(older):
         assert turn.text.startswith(f"{number} begins") and turn.text.endswith(f"ends {number}")
         assert "is omitted" in turn.text
-    assert tokens(shown) <= 4_000
+    assert estimate_turns(shown) <= 4_000
 
 
 def test_facts_from_the_conversation() -> None:
     turns = [reply("<run>make</run>\n<run>ls</run>"), seen("run", "exit code 0"), seen("run", "no", ok="no")]
     turns += [reply("<run>make</run>"), seen("run", "exited with 3")]
-    assert known_from([user("x"), *turns], TOOLS).commands == ("failed: ls", "exit 3: make")
+    assert facts_from_turns([user("x"), *turns], TOOLS).commands == ("failed: ls", "exit 3: make")
 
 
 def test_cache_marks_are_reused_by_the_next_request() -> None:
     messages = to_messages((user("x"), *long(3)), "abc")
-    request = marked(Request((), messages))
+    request = with_cache_breakpoints(Request((), messages))
     marks = [part.cache for message in request.messages for part in message.parts]
     assert marks == [True, False, False, False, True, False, True]
     assert [m.text for m in request.messages] == [m.text for m in messages]
@@ -214,7 +220,7 @@ def test_invariants_of_a_window(first: str, units: list[list[Turn]], budget: int
     for unit in units:
         state = window.ready(replace(state, turns=(*state.turns, *unit)), ask)
         shown = window.turns(state)
-        assert tokens(shown) <= budget and not window.is_due(state)
+        assert estimate_turns(shown) <= budget and not window.is_due(state)
         made = sum(map(is_checkpoint, state.turns))
         if made == count:
             assert shown[: len(before)] == before
@@ -227,9 +233,9 @@ def check(state: State, shown: tuple[Turn, ...], budget: int) -> None:
     words = [turn for turn in turns if turn.role == "user"]
     sent = [turn for turn in shown if turn.role == "user"]
     assert len(sent) == len(words)
-    if tokens(words) <= budget * WORDS:
+    if estimate_turns(words) <= budget * WORDS:
         assert sent == words
-    mark = newest(turns)
+    mark = latest_checkpoint(turns)
     start = mark[1] if mark else 0
     rest = [turn for n, turn in enumerate(turns) if turn.role == "user" or n >= start]
     expected = [(turn.role, turn.meta) for turn in rest if not is_checkpoint(turn)]
@@ -266,7 +272,7 @@ def test_requests_grow_between_checkpoints_and_are_the_same_after_a_kill(tmp_pat
 def test_image_counts_and_is_omitted_like_a_long_result() -> None:
     attached = f"{'a' * 32}.png 4000 shot.png"
     plain, image = seen("read", "shot.png is a PNG"), seen("read", "shot.png is a PNG", attached=attached)
-    assert tokens([image]) == tokens([plain]) + 4000
+    assert estimate_turns([image]) == estimate_turns([plain]) + 4000
     turns = [user("look"), reply("<read/>"), image, *read("a.py", 1, 5), reply("<read/>"), image]
     early, late = (turn for turn in without_superseded(turns) if "PNG" in turn.text or "shot" in turn.text)
     assert early.text == "(shot.png: left out. Read it again where it matters.)"

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.exec import process
-from repoagent.agent.exec.process import environment
-from repoagent.agent.exec.render_output import drawn, unmatched
+from repoagent.agent.exec.process import command_environment
+from repoagent.agent.exec.render_output import explain_exit_code, render_line
 from repoagent.agent.exec.tools import CommandRunner
 from tests.agent.sandbox.targets import alive, until
 
@@ -276,7 +276,7 @@ def test_interactive_command_ends_by_itself(tools: CommandTools) -> None:
 def test_environment_prevents_pagers_and_editors() -> None:
     kept = {"PATH": "/bin:.::/usr/bin", "PAGER": "less", "HOME": "/h"}
     dropped = {"BASH_ENV": "x", "BASH_FUNC_ls%%": "() { rm; }", "X_API_KEY": "123456789"}
-    env = environment({**kept, **dropped})
+    env = command_environment({**kept, **dropped})
     assert env["PATH"] == "/bin:/usr/bin" and env["PAGER"] == "cat" and env["HOME"] == "/h"
     assert not {"CI", *dropped} & set(env)
 
@@ -299,12 +299,12 @@ RENDERED = {
 
 
 def test_line_is_rendered() -> None:
-    assert {line: drawn(line) for line in RENDERED} == RENDERED
+    assert {line: render_line(line) for line in RENDERED} == RENDERED
 
 
 @given(st.text(st.sampled_from("ab\x1b[]0;K\r\b\x07mé\x9b"), max_size=40))
 def test_control_characters_are_removed(line: str) -> None:
-    assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in drawn(line))
+    assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in render_line(line))
 
 
 MEANINGS = {
@@ -319,12 +319,12 @@ grep -rn foo src ¦ cd src && rg foo ¦ cat a.txt | grep foo | head -5 ¦ git gr
 def test_exit_code_that_is_not_a_failure() -> None:
     for meaning, commands in MEANINGS.items():
         for command in commands.split("¦"):
-            assert unmatched(command.strip(), 1, "") == meaning, command
-    assert unmatched("grep -rn foo src", 2, "") == ""
-    assert unmatched("find . -name '*.py' | xargs grep foo", 123, "") == "no match"
-    assert unmatched("cat gone | grep foo", 1, "cat: gone: No such file or directory") == ""
+            assert explain_exit_code(command.strip(), 1, "") == meaning, command
+    assert explain_exit_code("grep -rn foo src", 2, "") == ""
+    assert explain_exit_code("find . -name '*.py' | xargs grep foo", 123, "") == "no match"
+    assert explain_exit_code("cat gone | grep foo", 1, "cat: gone: No such file or directory") == ""
     error = "bash: line 1: cd: gone: No such file or directory"
-    assert unmatched("cd gone && grep foo a", 1, error) == ""
+    assert explain_exit_code("cd gone && grep foo a", 1, error) == ""
 
 
 @pytest.mark.soak

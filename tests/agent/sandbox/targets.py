@@ -19,13 +19,13 @@ from uuid import uuid4
 import pytest
 from _pytest.mark import ParameterSet
 
-from repoagent.agent.sandbox.confine import candidates, works
+from repoagent.agent.sandbox.confine import candidates, sandbox_works
 from repoagent.agent.sandbox.policy import Policy
 
 from . import attempts
 
 SECRET = "the key of this world"
-WORKING = [sandbox for sandbox in candidates() if works(sandbox)]
+WORKING = [sandbox for sandbox in candidates() if sandbox_works(sandbox)]
 
 
 def params(*first: object) -> list[ParameterSet]:

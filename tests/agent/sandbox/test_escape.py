@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.confine import Sandbox, unconfined
-from repoagent.agent.sandbox.policy import scrubbed
+from repoagent.agent.sandbox.confine import Sandbox, unconfined_command
+from repoagent.agent.sandbox.policy import scrub_environment
 
 from . import attempts
 from .targets import SECRET, WORKING, World, label, params
@@ -123,10 +123,10 @@ def test_nested_sandbox_widens_nothing(sandbox: Sandbox, world: World) -> None:
     script = textwrap.dedent("""
         import subprocess, sys
         from pathlib import Path
-        from repoagent.agent.sandbox.confine import find
+        from repoagent.agent.sandbox.confine import find_sandbox
         from repoagent.agent.sandbox.policy import Policy
         top, outside = map(Path, sys.argv[1:])
-        inner = find()
+        inner = find_sandbox()
         print(inner and inner.name, flush=True)
         policy = Policy(top / "src", top / "src/scratch", also_write=(outside, top / ".git"))
         argv = inner.wrap(["touch", outside / "new", top / ".git/new", top / "src/new"], policy)
@@ -135,7 +135,7 @@ def test_nested_sandbox_widens_nothing(sandbox: Sandbox, world: World) -> None:
     package = Path(attempts.__file__).parents[3]
     policy = replace(world.policy, also_read=(*world.policy.also_read, package))
     argv = sandbox.wrap([sys.executable, "-c", script, str(world.top), str(world.outside)], policy)
-    env = scrubbed(os.environ, policy)
+    env = scrub_environment(os.environ, policy)
     done = subprocess.run(argv, cwd=package, env=env, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("landlock\n", "")
     assert (world.top / "src/new").exists()
@@ -196,5 +196,5 @@ def test_links_in_the_scratch_folder(sandbox: Sandbox, world: World) -> None:
 
 
 def test_unconfined_command_is_not_confined(world: World) -> None:
-    world.run(unconfined(world.script(["write_outside"]), world.policy), ["write_outside"])
+    world.run(unconfined_command(world.script(["write_outside"]), world.policy), ["write_outside"])
     assert world.escaped("write_outside")

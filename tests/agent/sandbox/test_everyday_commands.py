@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.agent.sandbox.confine import Sandbox
-from repoagent.agent.sandbox.policy import Policy, scrubbed
+from repoagent.agent.sandbox.policy import Policy, scrub_environment
 from tests.conftest import GitRepo
 
 from .targets import WORKING, params
@@ -25,7 +25,7 @@ def run(sandbox: Sandbox, repo: GitRepo, script: str, **options: object) -> subp
     """Run a script in the work tree of `repo`; `options` change the policy."""
     policy = replace(policy_of(repo), **options)
     return subprocess.run(
-        sandbox.wrap(["sh", "-ec", script], policy), cwd=repo.top, env=scrubbed(os.environ, policy),
+        sandbox.wrap(["sh", "-ec", script], policy), cwd=repo.top, env=scrub_environment(os.environ, policy),
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 

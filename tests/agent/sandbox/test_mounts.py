@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from repoagent.agent.sandbox.confine import prepare_scratch
 from repoagent.agent.sandbox.launch.syscalls import paths_without
-from repoagent.agent.sandbox.mounts import plan, writable_roots
-from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
+from repoagent.agent.sandbox.mounts import plan_mounts, writable_roots
+from repoagent.agent.sandbox.policy import Policy, default_hidden, scrub_environment
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ def policy(tmp_path: Path) -> Policy:
 def what(policy: Policy) -> dict[str, str]:
     """The kind of mount of each path below the folder of the test."""
     base = str(policy.top.parent)
-    return {path.removeprefix(base): kind for kind, _, path in plan(policy).steps if path.startswith(base)}
+    return {
+        path.removeprefix(base): kind for kind, _, path in plan_mounts(policy).steps if path.startswith(base)
+    }
 
 
 def test_deeper_path_comes_later_and_decides(policy: Policy) -> None:
@@ -68,20 +70,20 @@ def test_shielded_name_is_read_only_unless_allowed(policy: Policy) -> None:
     names = tuple(policy.top / name for name in ("AGENTS.md", "CLAUDE.md", ".vscode", ".idea", ".envrc"))
     shielded = replace(policy, shield=names)
     assert what(shielded)["/top/AGENTS.md"] == what(shielded)["/top/.vscode"] == "keep"
-    assert not plan(shielded).narrow and plan(shielded).missing == tuple(map(str, names[2:]))
+    assert not plan_mounts(shielded).narrow and plan_mounts(shielded).missing == tuple(map(str, names[2:]))
     assert "/top/.envrc" not in what(replace(shielded, also_write=(policy.top / ".envrc",)))
 
 
 def test_missing_name_gets_a_placeholder(policy: Policy) -> None:
     kept = (policy.top / ".repoagent", policy.top / "new/deep/.git", Path("/not/in/the/tree"))
     missing = (str(policy.top / ".repoagent"), str(policy.top / "new"))
-    assert plan(replace(policy, keep=kept)).missing == missing
+    assert plan_mounts(replace(policy, keep=kept)).missing == missing
 
 
 def test_read_only_link_makes_the_top_narrow(policy: Policy) -> None:
     (policy.top / ".repoagent").symlink_to("sub")
     narrow = replace(policy, keep=(*policy.keep, policy.top / ".repoagent"))
-    assert plan(narrow).narrow and not plan(policy).narrow
+    assert plan_mounts(narrow).narrow and not plan_mounts(policy).narrow
     assert what(narrow)["/top"] == what(narrow)["/top/sub"] == "keep"
 
 
@@ -141,7 +143,7 @@ PKG_CONFIG_PATH CI COLUMNS NO_COLOR ENVIRONMENT KEYBOARD MONKEY_PATCH GHC_HOME D
 def test_variables_by_name() -> None:
     for names, expected in ((DROPPED, None), (KEPT, "short")):
         for name in names.split():
-            assert scrubbed({name: "short"}, POLICY).get(name) == expected, name
+            assert scrub_environment({name: "short"}, POLICY).get(name) == expected, name
 
 
 def test_dropped_by_value() -> None:
@@ -153,25 +155,25 @@ def test_dropped_by_value() -> None:
         "OTHER": "sk-ant-REDACTED"[:14] + "0123456789abcdef",
     }
     kept = {"PATH": f"/bin:/{secret}", "FINE": "https://example.com/x?y=z"}
-    env = scrubbed({**dropped, **kept}, POLICY)
+    env = scrub_environment({**dropped, **kept}, POLICY)
     assert not dropped.keys() & env.keys() and env.items() >= kept.items()
 
 
 def test_caches_and_downloads_of_tools(tmp_path: Path) -> None:
     (tmp_path / ".gradle/caches").mkdir(parents=True)
     ours = dict.fromkeys(("TMPDIR", "XDG_CACHE_HOME", "GOCACHE"), "/elsewhere")
-    env = scrubbed({**ours, "HOME": str(tmp_path)}, POLICY)
+    env = scrub_environment({**ours, "HOME": str(tmp_path)}, POLICY)
     assert env["HOME"] == str(tmp_path)
     assert {env[name] for name in ("TMPDIR", "TMP", "TEMP")} == {"/work/scratch"}
     assert not any("/elsewhere" in value for value in env.values())
     assert env["GRADLE_RO_DEP_CACHE"] == str(tmp_path / ".gradle/caches")
     assert env["GRADLE_USER_HOME"] == "/work/scratch/cache/gradle"
     assert env["CARGO_NET_OFFLINE"] == "true"
-    assert "CARGO_NET_OFFLINE" not in scrubbed({}, replace(POLICY, network=True))
+    assert "CARGO_NET_OFFLINE" not in scrub_environment({}, replace(POLICY, network=True))
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_other_variables_are_unchanged(environment: dict[str, str]) -> None:
-    ours = scrubbed({}, POLICY)
-    for name, value in scrubbed(environment, POLICY).items():
+    ours = scrub_environment({}, POLICY)
+    for name, value in scrub_environment(environment, POLICY).items():
         assert value == ours.get(name, environment.get(name))

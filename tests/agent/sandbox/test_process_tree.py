@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.confine import Sandbox, unconfined, why_ended
+from repoagent.agent.sandbox.confine import Sandbox, unconfined_command, why_ended
 from repoagent.agent.sandbox.policy import Policy
 
 from .targets import WORKING, alive, end, params, until
@@ -63,7 +63,7 @@ def marked(mark: str) -> list[int]:
 
 def wrapped(box: Sandbox | None, *arguments: object) -> list[str]:
     """The command line for (argv, policy, report)."""
-    return (box.wrap if box else unconfined)(*arguments)
+    return (box.wrap if box else unconfined_command)(*arguments)
 
 
 def run(argv: Sequence[str], policy: Policy, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -92,7 +92,9 @@ def test_streams_and_exit_code_pass_through(box: Sandbox | None, policy: Policy)
 
 def test_command_that_cannot_be_executed_is_reported(policy: Policy) -> None:
     (policy.top / "text").write_text("text")
-    missing, denied = (run(unconfined([name], policy), policy) for name in ("no-such-program", "./text"))
+    missing, denied = (
+        run(unconfined_command([name], policy), policy) for name in ("no-such-program", "./text")
+    )
     assert (missing.returncode, missing.stderr) == (127, b"no-such-program: No such file or directory\n")
     assert (denied.returncode, denied.stderr) == (126, b"./text: Permission denied\n")
 
@@ -225,7 +227,7 @@ def test_command_that_fills_the_disk_is_ended(policy: Policy, tmp_path: Path) ->
     alone = 'mount -t tmpfs -o size=16m none "$0" && mkdir -p "$0/in" && cd "$0" && exec "$@"'
     report = tmp_path / "why"
     results = []
-    for argv in (["sh", "-c", fill], unconfined(["sh", "-c", fill], policy, report)):
+    for argv in (["sh", "-c", fill], unconfined_command(["sh", "-c", fill], policy, report)):
         done = run(["unshare", "-rm", "sh", "-c", alone, str(policy.top), *argv], policy)
         if b"unshare" in done.stderr or b"mount" in done.stderr:
             pytest.skip("no namespaces here")

@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.cli.chat import input, slash_commands
 from repoagent.cli.chat.chat_session import words_of
-from repoagent.cli.chat.input import Paths, goes_on
+from repoagent.cli.chat.input import PathCompletions, is_continued
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, QUESTION, Open, Script, diff
@@ -128,18 +128,18 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, chat: Open, script: Sc
 
 
 def test_which_lines_are_commands_and_which_go_on() -> None:
-    assert slash_commands.read("/help") == ("help", "")
-    assert slash_commands.read("/MODEL a name ") == ("model", "a name")
-    assert slash_commands.read("/diff HEAD~1") == ("diff", "HEAD~1")
+    assert slash_commands.parse_slash_command("/help") == ("help", "")
+    assert slash_commands.parse_slash_command("/MODEL a name ") == ("model", "a name")
+    assert slash_commands.parse_slash_command("/diff HEAD~1") == ("diff", "HEAD~1")
     for text in ("/etc/passwd is missing", "/ is the root", " /help", "help", "/1"):
-        assert slash_commands.read(text) is None
-    assert [text for text in ("a\\", "a\\\\", "a\\\\\\", "a", "") if goes_on(text)] == ["a\\", "a\\\\\\"]
+        assert slash_commands.parse_slash_command(text) is None
+    assert [text for text in ("a\\", "a\\\\", "a\\\\\\", "a", "") if is_continued(text)] == ["a\\", "a\\\\\\"]
 
 
 def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
     repo.write("src/deep/app_more.py", "x\n")
     repo.write("odd\nname.py", "x\n")
-    paths = Paths(open_worktree(repo.top))
+    paths = PathCompletions(open_worktree(repo.top))
     assert paths.candidates("src/") == ["src/app.py", "src/deep/app_more.py"]
     assert paths.candidates("app") == ["src/app.py", "src/deep/app_more.py"]
     assert paths.candidates("READ") == ["README.md"]
@@ -149,7 +149,7 @@ def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
 def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = input.history_file(open_worktree(repo.top))
-    history = input.FileHistory(file, print)
+    history = input.MaskedHistory(file, print)
     assert history.load_history_strings() == []
     history.store_string("two\nlines")
     history.store_string("key sk-ant-REDACTED")
@@ -160,7 +160,7 @@ def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch
     file.unlink()
     file.mkdir()
     warnings: list[str] = []
-    input.FileHistory(file, warnings.append).store_string("x")
+    input.MaskedHistory(file, warnings.append).store_string("x")
     assert "cannot save the input history" in warnings[0]
 
 

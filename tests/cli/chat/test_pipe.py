@@ -19,7 +19,7 @@ from repoagent.cli.chat.command import _failed, command, handle
 from repoagent.cli.session import Session, open_repository
 from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.llm.conversation import Turn
-from repoagent.tasks.runs.directory import host
+from repoagent.tasks.runs.directory import host_name
 from tests import program
 from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
@@ -214,7 +214,7 @@ def test_a_turn_of_another_process_is_not_resumed(chat: Chat, capfd: pytest.Capt
     chat.run_dir.conversation.parent.mkdir(parents=True)
     State(file=chat.run_dir.conversation).with_turn(Turn("user", "greet", {}))
     chat.run_dir.folder.mkdir(parents=True)
-    chat.run_dir.record.write_text(json.dumps({"version": 1, "state": "killed", "host": host()}))
+    chat.run_dir.record.write_text(json.dumps({"version": 1, "state": "killed", "host": host_name()}))
     capfd.readouterr()
     _failed(chat, Busy("it is at work in process 1"))
     assert capfd.readouterr().err == "it is at work in process 1\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.ui.progress import Working
+from repoagent.cli.ui.progress import ProgressDisplay
 from repoagent.cli.ui.terminal import Terminal
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen
@@ -197,7 +197,7 @@ def test_the_reply_goes_to_a_file_or_is_printed(repo: GitRepo, ask: Ask, echo: E
 
 
 def test_a_terminal_shows_a_sanitized_reply_and_what_was_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
-    with Working(Terminal.open()._replace(output_tty=True), "asking", aside=False) as working:
+    with ProgressDisplay(Terminal.open()._replace(output_tty=True), "asking", aside=False) as working:
         for piece in ("one\r", "\ntwo \x1b[2J", "", "thr"):
             working.words(piece)
         working.note("The reply was cut off and discarded.")

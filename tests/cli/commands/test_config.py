@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.cli.commands.config import config_template
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.config.options import OPTIONS
 from repoagent.storage.layout import Layout
 from tests.cli.apply_patch import Ask, Done
@@ -135,7 +135,7 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo, ask: Ask) -
     assert max(map(len, template.splitlines())) <= 110
     lines = [line.removeprefix("#") for line in template.splitlines() if not line.startswith("# ")]
     repo.write(".repoagent/config.toml", "\n".join(lines))
-    settings = load(Layout(repo.top / ".repoagent", repo.top / ".git"), repo.top)
+    settings = load_settings(Layout(repo.top / ".repoagent", repo.top / ".git"), repo.top)
     for option in OPTIONS:
         if option.repository_may_set and option.key != "run.mode":  # may only be less than its default
             assert settings.setting(option.key).value == option.default

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.llm.conversation import Turn, append, dumps, loads
-from repoagent.memory.identity.store import remember
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.llm.conversation import Turn, append_turns, dumps, loads
+from repoagent.memory.identity.store import remember_file
 from repoagent.storage.secrets import mask
 from tests.cli.apply_patch import Ask, Done
 from tests.conftest import GitRepo
@@ -27,8 +27,8 @@ FOLDER = ".repoagent/conversations"
 def talked(repo: GitRepo) -> GitRepo:
     """The sample repository with the conversation TALK about `src/app.py`."""
     worktree = open_worktree(repo.top)
-    memory = remember(layout(worktree), worktree, "src/app.py", repo.read("src/app.py"))
-    append(memory.conversation, *TALK)
+    memory = remember_file(layout_of(worktree), worktree, "src/app.py", repo.read("src/app.py"))
+    append_turns(memory.conversation, *TALK)
     repo.write(f"{FOLDER}/fast.md", dumps(TALK, "aaaaaaaa"))
     return repo
 
@@ -268,7 +268,9 @@ def test_a_concurrent_write_stays(talked: GitRepo, rewrite: Ask, script: Script,
 @pytest.mark.soak
 def test_keys_are_masked_and_restored(ui: Ask, rewrite: Ask, script: Script, file: Path) -> None:
     token = made("ghp" + "_", 36)
-    append(file, Turn("user", f"use {token}", {"edit": "3"}), Turn("assistant", f"I used {token}.\nDone."))
+    append_turns(
+        file, Turn("user", f"use {token}", {"edit": "3"}), Turn("assistant", f"I used {token}.\nDone.")
+    )
     script.replies(diff(f" I used {mask(token)}.", "-Done.", "+All done."))
     done = rewrite(f"say all, {token}")
     assert done.code == 0, done.err

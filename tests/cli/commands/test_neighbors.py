@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.cli.commands.neighbors import table
-from repoagent.cli.ui.table import Page, ago, bar, shorten
-from repoagent.display_text import clean, display_width
+from repoagent.cli.ui.table import Page, age_text, share_bar, shorten
+from repoagent.display_text import display_width, sanitize
 from repoagent.history.cochange import Neighbor
 from repoagent.history.neighbors import Neighborhood
 from repoagent.history.render import CommitHeader
@@ -183,14 +183,14 @@ def test_how_long_ago_and_bars() -> None:
         (100 * DAY, "3 months ago", "3mo"),
         (366 * DAY, "1 year ago", "1y"),
     ):
-        assert (ago(seconds), ago(seconds, short=True)) == (long, short)
+        assert (age_text(seconds), age_text(seconds, short=True)) == (long, short)
     bars = {0: "    ", 0.001: "▏   ", 0.4: "█▋  ", 0.5: "██  ", 1: "████", 9: "████"}  # never empty above 0
-    assert {score: bar(score, 4) for score in bars} == bars
+    assert {score: share_bar(score, 4) for score in bars} == bars
 
 
 @given(st.text(max_size=60), st.integers(4, 60))
 def test_a_shortened_path_fits_and_keeps_its_end(text: str, room: int) -> None:
-    path = clean(text).replace("\n", "^J").replace("\t", "^I")
+    path = sanitize(text).replace("\n", "^J").replace("\t", "^I")
     short = shorten(path, room)
     assert display_width(short) <= room
     if display_width(path) <= room:
@@ -209,7 +209,7 @@ def test_any_names_fit_and_nothing_acts_on_the_terminal(names: list[bytes], widt
     text = table(neighborhood(*names), {"c" * 40: HEADER} if behind else {}, Page(width), NOW)
     lines = text.split("\n")
     assert max(map(display_width, lines)) <= width
-    assert text == clean(text) and "\t" not in text
+    assert text == sanitize(text) and "\t" not in text
     assert sum("3 of 300" in line for line in lines) == len(names)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from repoagent.cli.commands.review_report import Brief, lines, show
+from repoagent.cli.commands.review_report import BriefFormat, lines, show_report
 from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import Terminal
-from repoagent.display_text import clean, display_width
+from repoagent.display_text import display_width, sanitize
 from repoagent.review.finding import Level, Location, Report
 from tests.cli.apply_patch import Ask
 from tests.conftest import GitRepo
@@ -170,7 +170,7 @@ def test_any_text_is_harmless_and_fits(any_report: Report) -> None:
     for width, color in ((60, False), (100, True)):
         for line in lines(any_report, Page(width, color)):
             bare = re.sub("\x1b\\[[0-9;]*m", "", line) if color else line
-            assert clean(bare) == bare and "\n" not in bare and "\t" not in bare
+            assert sanitize(bare) == bare and "\n" not in bare and "\t" not in bare
             of_a_path = any(bare.endswith(f"[{one.id}]") for one in any_report.findings)
             one_word = bare[:2] == "  " and " " not in bare[2:]  # of a model's Markdown: it is not broken
             assert display_width(bare) <= width or of_a_path or one_word
@@ -205,7 +205,7 @@ def test_paths_are_relative_to_the_current_folder(
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path / "docs")
     incomplete = report(finding(), unseen=("big.c: too large\x1b",), notes=("be patient",))
-    show(incomplete, Terminal.open("never"), top=tmp_path)
+    show_report(incomplete, Terminal.open("never"), top=tmp_path)
     out, err = capsys.readouterr()
     assert f"\n  ../src/find.py:4  [{finding().id}]\n" in out
     assert err == "warning: not checked: big.c: too large^[\nbe patient\n"
@@ -217,7 +217,7 @@ def test_text_is_not_a_command_in_the_log_of_a_runner(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     body = "::add-mask::x\n\n  ::stop-commands::y\n##[add-matcher]z"
-    show(report(finding(body=body, title="##[error]x", suggestion=None)), Terminal.open("never"))
+    show_report(report(finding(body=body, title="##[error]x", suggestion=None)), Terminal.open("never"))
     out = capsys.readouterr().out
     assert not any(line.lstrip().startswith("::") for line in out.splitlines()) and "##[" not in out
 
@@ -226,8 +226,8 @@ def test_many_small_findings_show_a_few_headings() -> None:
     small = partial(finding, level=Level.NOTE)
     partners = [small(rule="partner-missing", location=Location(f"f{number}.py")) for number in range(8)]
     many = report(*partners, small(rule="correctness"))
-    output = [*lines(many, Page(None), Brief(Level.ERROR, "to see why: look"))]
+    output = [*lines(many, Page(None), BriefFormat(Level.ERROR, "to see why: look"))]
     assert sum(line.startswith("note partner-missing") for line in output) == 5
     assert "and 3 more" in output and "to see why: look" in output
     assert "  Any name with a semicolon runs a program." in output  # findings of a model are shown in full
-    assert "and 3 more" not in [*lines(many, Page(None), Brief(Level.NOTE, "to see why: look"))]
+    assert "and 3 more" not in [*lines(many, Page(None), BriefFormat(Level.NOTE, "to see why: look"))]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.cli.commands.run_ui import folded, refuse_all
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.display_text import display_width
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.tasks.runs.directory import RunDirectory, host
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.tasks.runs.directory import RunDirectory, host_name
 from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
@@ -62,11 +62,11 @@ def given_options(**options: Any) -> SimpleNamespace:
 def resumed(repo: GitRepo, before: object, of: str = "", **now: Any) -> tuple[SimpleNamespace, str]:
     """The options `now`, with those of a killed run on the machine `of`, and what is said of them."""
     options = given_options(**now)
-    run_dir = RunDirectory(layout(open_worktree(repo.top)), "run-20260101-000000-abcdef")
+    run_dir = RunDirectory(layout_of(open_worktree(repo.top)), "run-20260101-000000-abcdef")
     run_dir.folder.mkdir(parents=True, exist_ok=True)
-    record = {"version": 1, "state": "killed", "host": of or host(), "options": before}
+    record = {"version": 1, "state": "killed", "host": of or host_name(), "options": before}
     run_dir.record.write_text(json.dumps(record))
-    settings = load(run_dir.layout, flags={"run.mode": now.get("mode")})
+    settings = load_settings(run_dir.layout, flags={"run.mode": now.get("mode")})
     return options, inherit_options(options, settings, run_dir)
 
 

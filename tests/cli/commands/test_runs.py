@@ -15,10 +15,10 @@ import pytest
 from repoagent.cli.commands.runs import table_lines
 from repoagent.cli.ui.table import Page
 from repoagent.display_text import display_width
-from repoagent.llm.conversation import Turn, append
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs import list as run_list
-from repoagent.tasks.runs.directory import Record, RunDirectory
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen, python
 from tests.conftest import GitRepo
@@ -31,10 +31,10 @@ from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.control import live_run
-from repoagent.tasks.runs.directory import Record, RunDirectory as Home
+from repoagent.tasks.runs.directory import RunRecord, RunDirectory as Home
 listen()
 top = Path(sys.argv[1])
-with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), Record("work on it")) as live:
+with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), RunRecord("work on it")) as live:
     live.turn(turns=3, activity="runs make test", usage=Usage(1000, 200), cost=0.5)
     print("alive", flush=True)
     for line in sys.stdin:
@@ -64,7 +64,7 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     run_dir.folder.mkdir(parents=True)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
     times = {"started": at, "process_started": at, "ended": at}
-    record = Record(**times, state="done", prompt="make it", tokens=9, turns=2, text="made")
+    record = RunRecord(**times, state="done", prompt="make it", tokens=9, turns=2, text="made")
     run_dir.record.write_text(json.dumps({"version": 1, **vars(record), **more}))
     return run_dir
 
@@ -97,7 +97,7 @@ def test_lines_fit_and_are_clean(width: int) -> None:
     result = [
         run_list.Run(
             RunDirectory(layout, "日本語" * 9 + str(number)),
-            Record(
+            RunRecord(
                 prompt="words\x1b[31m " * number * 4, text="ended\n" * 9, activity="does " * 30, turns=10**number,
                 cost=10.0**number, tokens=1, host="h" * 60, parent="日本語" * 9 + str(number - 1),
             ),
@@ -105,7 +105,7 @@ def test_lines_fit_and_are_clean(width: int) -> None:
         )
         for number, state in enumerate(states.split())
     ]  # fmt: skip
-    rows = [*run_list.tree(result[:4]), *((0, run) for run in result[4:])]
+    rows = [*run_list.run_tree(result[:4]), *((0, run) for run in result[4:])]
     shown = [*table_lines(rows, Page(width))]
     assert len(shown) == 12 and all("\x1b" not in line for line in shown)
     if width >= 80:  # billions of dollars take more columns
@@ -119,7 +119,7 @@ def test_show(ask: Ask, layout: Layout) -> None:
     run_dir = past(layout, "task", model="m", limits=limits, commits=["a" * 40], state="limit")
     past(layout, "child", parent="task")
     run_dir.plan.write_text("- [x] read\n- [ ] write\x1b[31m\n")
-    append(run_dir.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
+    append_turns(run_dir.conversation, Turn("user", "make it"), Turn("assistant", "\x1b[2J\n".join("made")))
     page = ask("show", "task").out
     for part in ("◆ limit", "made", "cost 2.0", "a" * 12, "child", "- [x] read", "write^[[31m", "user", "^[[2J",
                  "repoagent run --resume task", ".repoagent/runs/task/", ".repoagent/conversations/task.md"):  # fmt: skip
@@ -178,7 +178,7 @@ def test_a_killed_run_shows_how_to_resume_it(ask: Ask, alive: subprocess.Popen[s
 def test_delete_asks_and_can_be_undone(ask: Ask, in_process: Ask, layout: Layout, repo: GitRepo) -> None:
     name = "run-20260102-030405-abcdef"
     run_dir = past(layout, name)
-    append(run_dir.conversation, Turn("user", "precious"))
+    append_turns(run_dir.conversation, Turn("user", "precious"))
     assert ask("delete", "abcdef").code == 2 and run_dir.folder.exists()
     with Screen([*PROGRAM, "runs", "delete", "abcdef"], repo.top) as screen:
         screen.answer("Delete run-20260102-030405-abcdef (done: make it)", "n\n")

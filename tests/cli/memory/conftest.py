@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.llm.conversation import Turn, append
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.memory.edit_records import EditRecord, append_edit
 from repoagent.memory.identity.record import Memory
 from tests.cli.apply_patch import Ask
@@ -32,7 +32,7 @@ def ask(context: Workspace, in_process: Ask) -> Ask:
 def talked(memory: Memory, number: int) -> None:
     """Exchange number `number` about the file, and the record of its edit."""
     edit, time, request = f"e{number}", f"2026-11-{number:02}T10:00:00+00:00", f"request {number}"
-    append(
+    append_turns(
         memory.conversation,
         Turn("user", request, {"edit": edit, "time": time}),
         Turn("assistant", f"answer {number}\x1b[31m", {"model": "m"}),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.llm.conversation import append
+from repoagent.llm.conversation import append_turns
 from tests.cli.apply_patch import Ask
 from tests.conftest import GitRepo
 from tests.memory.archive.conftest import turns
@@ -90,7 +90,7 @@ def test_gc_lists_then_archives_and_import_restores(remembered: GitRepo, memory:
 @pytest.mark.soak
 def test_keep_days(remembered: GitRepo, memory: Ask) -> None:
     about = workspace_at(remembered.top).remember("a.txt")
-    append(about.conversation, *turns("old", "secret words", "2020-01-01T00:00:00+00:00"))
+    append_turns(about.conversation, *turns("old", "secret words", "2020-01-01T00:00:00+00:00"))
     assert memory("gc").code == 1
     remembered.git("config", "repoagent.conversations.keepDays", "30")
     assert "would delete entries older than 30 days: 1 exchange" in memory("gc", code=0).err

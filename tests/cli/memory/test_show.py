@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.memory.identity.record import FILE
-from repoagent.memory.identity.store import remember
+from repoagent.memory.identity.store import remember_file
 from repoagent.memory.notes import add_note, read_notes
 from tests.cli.apply_patch import Ask
 from tests.cli.memory.conftest import talked
@@ -202,7 +202,7 @@ def test_small_files_that_have_exchanged_their_names_are_moved(ask: Ask, context
     repo = context.repo
     for path in ("small.py", "little.py"):  # git looks for no rewrite of a file of less than 400 bytes
         repo.write(path, text(path, 9))
-        remember(context.layout, context.worktree, path, repo.read(path), commit=repo.head())
+        remember_file(context.layout, context.worktree, path, repo.read(path), commit=repo.head())
     repo.git("add", "-A")
     for old, new in (("small.py", "a"), ("little.py", "small.py"), ("a", "little.py")):
         (repo.top / old).rename(repo.top / new)

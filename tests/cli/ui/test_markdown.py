@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repoagent.cli.ui.markdown import Markdown
-from repoagent.cli.ui.progress import Words
+from repoagent.cli.ui.progress import ProseFilter
 from repoagent.display_text import display_width
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,7 +26,7 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-def fed(printer: Markdown | Words, text: str, sizes: Sequence[int] = ()) -> str:
+def fed(printer: Markdown | ProseFilter, text: str, sizes: Sequence[int] = ()) -> str:
     """What `printer` prints of a text that arrives in pieces of `sizes`, and the rest."""
     at, out = 0, ""
     for size in (*sizes, len(text)):
@@ -163,7 +163,7 @@ REPLY_PARTS = st.sampled_from(
 @given(parts=st.lists(REPLY_PARTS, max_size=12), sizes=st.lists(st.integers(1, 9), max_size=40))
 def test_pieces_of_a_reply_do_not_matter(parts: list[str], sizes: list[int]) -> None:
     reply = "".join(parts)
-    assert fed(Words(), reply, sizes) == fed(Words(), reply)
+    assert fed(ProseFilter(), reply, sizes) == fed(ProseFilter(), reply)
 
 
 def test_which_parts_of_a_reply_are_shown() -> None:
@@ -183,12 +183,12 @@ def test_which_parts_of_a_reply_are_shown() -> None:
         ("```diff\n-a\n", ""),
         ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "\nI do.\n\n\n\nDone.\n\n\nReally.\n\n"),
     ):
-        assert fed(Words(), reply) == expected
-    assert Words(ends=True).feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
+        assert fed(ProseFilter(), reply) == expected
+    assert ProseFilter(ends=True).feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
 
 
 def test_it_detects_when_an_edit_is_written() -> None:
-    words = Words()
+    words = ProseFilter()
     for piece, hides in (
         ("So.\n<commit>\nFix\n</commit>\n", False),
         ("```diff\n-a\n", True),

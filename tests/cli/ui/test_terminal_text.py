@@ -8,9 +8,9 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.diff import render
+from repoagent.cli.ui.diff import render_diff
 from repoagent.cli.ui.table import Column, Page
-from repoagent.display_text import clean, display_width, fold, paint
+from repoagent.display_text import display_width, paint, sanitize, wrap_line
 from repoagent.git.files import Content, FileChange
 from repoagent.patch.render import canonical_diff
 
@@ -18,7 +18,7 @@ from repoagent.patch.render import canonical_diff
 @given(st.text(st.characters()))  # surrogates too
 def test_control_characters_are_replaced(text: str) -> None:
     turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-    for character in clean(text):
+    for character in sanitize(text):
         assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
         assert unicodedata.bidirectional(character) not in turning
 
@@ -35,7 +35,7 @@ def test_what_is_replaced_painted_and_folded() -> None:
         ("tab\tline\n", "tab\tline\n"),
         ("Grüße 你好 👩\u200d💻", "Grüße 你好 👩\u200d💻"),
     ):
-        assert clean(text) == shown
+        assert sanitize(text) == shown
     assert paint("a", "bold", "red") == "\x1b[1;31ma\x1b[m"
     assert (paint("", "red"), paint("a")) == ("", "a")
     line = "[main 1a2b3c4] Greet well · 1 file +1 -0 · 2,114 + 300 tokens · $0.0123 · 3.1 s"
@@ -45,7 +45,7 @@ def test_what_is_replaced_painted_and_folded() -> None:
         ("a\n  one two three", 9, "a\n  one two\n  three"),
         ("a/path/that/is/longer than it", 10, "a/path/that/is/longer\nthan it"),
     ):
-        assert fold(text, width) == shown
+        assert wrap_line(text, width) == shown
 
 
 # A diff on a terminal.
@@ -59,37 +59,37 @@ def changed(before: bytes, after: bytes) -> str:
 
 
 def test_a_diff_has_the_colours_of_git_and_changed_words_and_white_space_are_marked() -> None:
-    shown = render(HEAD + "@@ -1,3 +1,3 @@ def f():\n same\n-one\n+two\n end\n", color=True)
+    shown = render_diff(HEAD + "@@ -1,3 +1,3 @@ def f():\n same\n-one\n+two\n end\n", color=True)
     assert shown == (
         "\x1b[1mdiff --git a/f b/f\x1b[m\n\x1b[1m--- a/f\x1b[m\n\x1b[1m+++ b/f\x1b[m\n"
         "\x1b[36m@@ -1,3 +1,3 @@\x1b[m def f():\n same\n"
         "\x1b[31m-\x1b[m\x1b[31mone\x1b[m\n\x1b[32m+\x1b[m\x1b[32mtwo\x1b[m\n end\n"
     )
-    shown = render(HEAD + "@@ -1 +1 @@\n-return a + b\n+return a - b\n", color=True)
+    shown = render_diff(HEAD + "@@ -1 +1 @@\n-return a + b\n+return a - b\n", color=True)
     assert "\x1b[31mreturn a \x1b[m\x1b[31;7m+\x1b[m\x1b[31m b\x1b[m" in shown
     assert "\x1b[32mreturn a \x1b[m\x1b[32;7m-\x1b[m\x1b[32m b\x1b[m" in shown
-    shown = render(HEAD + "@@ -1 +1 @@\n-a \n+b  \n", color=True)
+    shown = render_diff(HEAD + "@@ -1 +1 @@\n-a \n+b  \n", color=True)
     assert "\x1b[32mb\x1b[m\x1b[41m  \x1b[m\n" in shown
     assert shown.count("\x1b[41m") == 1  # of the added line
 
 
 def test_lines_of_a_hunk_that_look_like_headers_are_not_headers() -> None:
-    shown = render(HEAD + "@@ -1,2 +1,2 @@\n--- a/evil\n+++ b/evil\n @@ -1 +1 @@\n", color=True)
+    shown = render_diff(HEAD + "@@ -1,2 +1,2 @@\n--- a/evil\n+++ b/evil\n @@ -1 +1 @@\n", color=True)
     assert shown.count("\x1b[1m") == 3
     assert SGR.sub("", shown).startswith(HEAD)
     assert shown.endswith("\n @@ -1 +1 @@\n")
 
 
 def test_odd_bytes_line_ends_binary_content_and_a_folded_line() -> None:
-    assert render(changed(b"a\n", b"\xff\x1b[2J\n"), color=False).endswith("-a\n+<FF>^[[2J\n")
+    assert render_diff(changed(b"a\n", b"\xff\x1b[2J\n"), color=False).endswith("-a\n+<FF>^[[2J\n")
     # a file with CRLF is not full of carriage returns, but a mixed one shows them
-    assert "^M" not in render(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
-    assert "+c^M\n" in render(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
-    assert render(changed(b"a", b"b"), color=True).count("\n\\ No newline at end of file\n") == 2
+    assert "^M" not in render_diff(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
+    assert "+c^M\n" in render_diff(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
+    assert render_diff(changed(b"a", b"b"), color=True).count("\n\\ No newline at end of file\n") == 2
     binary = canonical_diff([FileChange.at("b", Content(b"\0a"), Content(b"\0b"))])
-    shown = render(binary + changed(b"a\n", b"b\n"), color=False)
+    shown = render_diff(binary + changed(b"a\n", b"b\n"), color=False)
     assert "Binary content differs\ndiff --git a/f b/f\n" in shown and "literal" not in shown
-    shown = render(HEAD + f"@@ -0,0 +1 @@\n+{'x' * 70}\n", color=False, columns=40)
+    shown = render_diff(HEAD + f"@@ -0,0 +1 @@\n+{'x' * 70}\n", color=False, columns=40)
     assert shown.endswith(f"+{'x' * 39}\n> {'x' * 31}\n")
 
 
@@ -102,10 +102,10 @@ def test_no_line_is_too_wide_and_nothing_is_lost(
 ) -> None:
     sides = ["".join(f"{line}\n" for line in lines).encode("utf-8", "replace") for lines in (before, after)]
     diff = changed(*sides)
-    narrow, whole = render(diff, color=color, columns=wide), render(diff, color=color)
+    narrow, whole = render_diff(diff, color=color, columns=wide), render_diff(diff, color=color)
     assert all(display_width(SGR.sub("", line)) <= wide for line in narrow.split("\n"))
     assert SGR.sub("", narrow).replace("\n> ", "") == SGR.sub("", whole).replace("\n> ", "")
-    assert SGR.sub("", whole) == render(diff, color=False)
+    assert SGR.sub("", whole) == render_diff(diff, color=False)
     assert color or "\x1b" not in narrow
 
 

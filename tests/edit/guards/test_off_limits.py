@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.guards import off_limits
-from repoagent.edit.guards.off_limits import IgnoreFile, gate, why_content_is_off_limits
+from repoagent.edit.guards.off_limits import IgnoreFile, off_limits_gate, why_content_is_off_limits
 from repoagent.errors import Refused
 from tests.conftest import GitRepo
 
@@ -27,15 +27,15 @@ ORDINARY = (
 
 def test_files_with_likely_secrets_must_be_named(tmp_path: Path) -> None:
     for path in SECRET:
-        assert "name it on the command line" in (gate(tmp_path, ("a.py",))(path) or ""), path
-        assert "so it is withheld" in (gate(tmp_path, ())(path) or ""), path
-        assert gate(tmp_path, (path,))(path) is None
+        assert "name it on the command line" in (off_limits_gate(tmp_path, ("a.py",))(path) or ""), path
+        assert "so it is withheld" in (off_limits_gate(tmp_path, ())(path) or ""), path
+        assert off_limits_gate(tmp_path, (path,))(path) is None
     assert not any(map(off_limits.holds_secrets, ORDINARY))
 
 
 def test_the_ignore_file_applies_to_named_files(tmp_path: Path) -> None:
     (tmp_path / ".repoagentignore").write_text("vendor/\n*.lock\n!keep.lock\n")
-    why_not = gate(tmp_path, ("vendor/x.py",))
+    why_not = off_limits_gate(tmp_path, ("vendor/x.py",))
     assert ".repoagentignore" in (why_not("vendor/x.py") or "")
     assert why_not("poetry.lock") is not None
     assert why_not("keep.lock") is None and why_not("src/x.py") is None
@@ -97,4 +97,4 @@ def test_the_ignore_file_has_a_size_limit(tmp_path: Path) -> None:
     ):
         (tmp_path / ".repoagentignore").write_text(text)
         with pytest.raises(Refused, match=reason):
-            gate(tmp_path, ())
+            off_limits_gate(tmp_path, ())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.risky_changes import concerns, described, hidden_changes, listed
+from repoagent.edit.guards.risky_changes import concerns_text, find_concerns, hidden_changes, listed_reason
 from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
@@ -38,12 +38,12 @@ UNLISTED = [
 
 
 def test_files_that_take_effect_on_their_own_are_listed() -> None:
-    assert [path for path in LISTED if not listed(path)] == []
-    assert [path for path in UNLISTED if listed(path)] == []
+    assert [path for path in LISTED if not listed_reason(path)] == []
+    assert [path for path in UNLISTED if listed_reason(path)] == []
 
 
 def found(repo: GitRepo, path: str, *, named: tuple[str, ...] = (), further: tuple[str, ...] = ()) -> str:
-    return described(concerns([new(path)], named, open_worktree(repo.top), further))
+    return concerns_text(find_concerns([new(path)], named, open_worktree(repo.top), further))
 
 
 def test_files_that_git_runs_or_reads(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +76,9 @@ def test_the_target_of_a_linked_hook(repo: GitRepo) -> None:
 def test_both_names_of_a_rename_count_and_a_named_file_was_requested(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     moved = FileChange(".gitattributes", "x.txt", Content(b"x\n"), Content(b"x\n"))
-    assert [c.path for c in concerns([moved], (), worktree)] == [".gitattributes"]
+    assert [c.path for c in find_concerns([moved], (), worktree)] == [".gitattributes"]
     gone = FileChange.at(".gitattributes", Content(b"x\n"), None)
-    assert [c.asked for c in concerns([gone], (".gitattributes",), worktree)] == [True]
+    assert [c.asked for c in find_concerns([gone], (".gitattributes",), worktree)] == [True]
     assert "edit.sensitive" in found(repo, "deploy/prod.yml", further=("deploy/", "!deploy/README.md"))
     assert not found(repo, "deploy/README.md", further=("deploy/*", "!deploy/README.md"))
 
@@ -86,11 +86,11 @@ def test_both_names_of_a_rename_count_and_a_named_file_was_requested(repo: GitRe
 def test_an_environment_secret_is_never_requested(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "canary-8c2e")
     worktree = open_worktree(repo.top)
-    (concern,) = concerns([new("a.py", b"key = 'canary-8c2e'\n")], ("a.py",), worktree)
+    (concern,) = find_concerns([new("a.py", b"key = 'canary-8c2e'\n")], ("a.py",), worktree)
     assert not concern.asked
     assert "SERVICE_TOKEN" in concern.sentence and "canary" not in concern.sentence
     kept = FileChange.at("a.py", Content(b"canary-8c2e\n"), Content(b"canary-8c2e\nx\n"))
-    assert not concerns([kept], (), worktree)
+    assert not find_concerns([kept], (), worktree)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from repoagent.agent.parse_reply import parse
-from repoagent.config.layers import load
-from repoagent.edit.prompt.build import prepare
+from repoagent.agent.parse_reply import parse_reply
+from repoagent.config.layers import load_settings
+from repoagent.edit.prompt.build import prepare_prompt
 from repoagent.edit.prompt.formats import AnswerFormat, Form, choose_form, fits_whole, form_after, reminder
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
@@ -122,8 +122,8 @@ def test_the_grammar_limits_the_answer_to_a_fence(repo: GitRepo) -> None:
 
 def test_code_in_an_answer_is_only_a_quotation_if_a_diff_was_requested(repo: GitRepo) -> None:
     reply = "Do you mean this?\n\n```python\n" + ROUNDED + "```\n"
-    assert not parse(reply, {"edit"}).actions
-    assert not parse("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
+    assert not parse_reply(reply, {"edit"}).actions
+    assert not parse_reply("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
     prepared = prepare_edit(repo, "total_price shall round", "diff")
     assert not prepared.tools[0].loose
     opening = "".join(part.text for part in prepared.prompts[0].opening)
@@ -203,7 +203,9 @@ def test_another_form_is_requested_after_two_refusals(repo: GitRepo) -> None:
 
 def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
     request = EditRequest("write it", (Target("new.py"),), create=True)
-    prepared = prepare(open_worktree(repo.top), request, load(None, repo.top), AnswerFormat("whole"))
+    prepared = prepare_prompt(
+        open_worktree(repo.top), request, load_settings(None, repo.top), AnswerFormat("whole")
+    )
     assert answer(prepared, fenced("python", "x = 1\n")).ok
     assert result(prepared, "new.py") == "x = 1\n"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from repoagent.config.layers import load
-from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.prompt.instruction_files import collect
+from repoagent.config.layers import load_settings
+from repoagent.edit.guards.off_limits import off_limits_gate
+from repoagent.edit.prompt.instruction_files import collect_instructions
 from repoagent.llm.model import Part
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
@@ -15,8 +15,8 @@ from tests.edit.conftest import GREET, Run, Script
 
 def collected(top: Path, *further: str, budget: int = 8000) -> tuple[list[Part], tuple[str, ...]]:
     about = "src/deep/a.py"
-    settings = load(None, top, flags={"context": further, "context_limit": budget})
-    return collect(top, top / ".repoagent", settings, [about], gate(top, [about]))
+    settings = load_settings(None, top, flags={"context": further, "context_limit": budget})
+    return collect_instructions(top, top / ".repoagent", settings, [about], off_limits_gate(top, [about]))
 
 
 def names(parts: list[Part]) -> list[str]:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.config.layers import load
-from repoagent.edit.prompt.build import Prepared, prepare
+from repoagent.config.layers import load_settings
+from repoagent.edit.prompt.build import PreparedEdit, prepare_prompt
 from repoagent.edit.prompt.formats import AnswerFormat
 from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, too_long
-from repoagent.edit.prompt.relevance import About, parts, read_query, units
+from repoagent.edit.prompt.relevance import Relevance, read_query, split_units, word_stems
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import UsageError
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff
 from tests.edit.long_file import task
@@ -32,7 +32,7 @@ def source(count: int = 1_500, **changed: str) -> str:
     return HEAD + "".join(made)
 
 
-def shown(prepared: Prepared) -> str:
+def shown(prepared: PreparedEdit) -> str:
     return "".join(part.text for part in prepared.prompts[0].opening)
 
 
@@ -42,11 +42,11 @@ def prepare_edit(
     how: AnswerFormat | None = None,
     *targets: Target,
     read: tuple[str, ...] = (),
-) -> Prepared:
+) -> PreparedEdit:
     """By default the file to edit is `big.py`."""
     request = EditRequest(instruction, targets or (Target("big.py"),), read=read)
     worktree = open_worktree(repo.top)
-    return prepare(worktree, request, load(layout(worktree), repo.top), how)
+    return prepare_prompt(worktree, request, load_settings(layout_of(worktree), repo.top), how)
 
 
 def test_a_part_is_read_by_lines_or_by_characters_of_a_long_line() -> None:
@@ -77,7 +77,7 @@ def test_room_is_shared_and_the_longest_files_are_cut() -> None:
 @given(st.text(alphabet="ab_ \n\r\té€😀({;", max_size=6_000), st.sampled_from(["x.txt", "x.py", "x.js"]))
 def test_the_units_of_a_text_join_to_the_text(text: str, path: str) -> None:
     text = text.replace("\r", "")
-    found = units(path, text)
+    found = split_units(path, text)
     assert "".join(unit.text for unit in found) == text
     lines = text.split("\n")
     for unit in found:
@@ -89,7 +89,7 @@ def test_the_units_of_a_text_join_to_the_text(text: str, path: str) -> None:
 
 def test_one_long_line_is_cut_by_characters_and_named() -> None:
     data = ("var a=1;" * 6_000 + "needle_here();" + "var b=2;" * 6_000).encode()
-    found = excerpt_of("x.min.js", data, About("make needle_here faster"), ROOM)
+    found = excerpt_of("x.min.js", data, Relevance("make needle_here faster"), ROOM)
     assert sum(part.size for part in found.parts) <= ROOM.parts
     assert any("needle_here" in part.text for part in found.parts)
     assert all(part.columns for part in found.parts)
@@ -101,7 +101,7 @@ def test_a_request_is_parsed() -> None:
     query = read_query('in `parse_it` of a.py:12-14 say "no such thing"; File "/x/b.py", line 99', "src/a.py")
     assert query.lines == ((12, 14),)
     assert "no such thing" in query.quotes and "parse_it" in query.names
-    assert parts("parseHTTPHeaders") == ("pars", "http", "header")
+    assert word_stems("parseHTTPHeaders") == ("pars", "http", "header")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_request_is_parsed() -> None:
 def test_the_parts_that_a_request_is_about_are_shown(request_: str, line: str) -> None:
     text = source(special_case='raise ValueError("the frobnicator is empty")', other="result = value + 42")
     words = request_.replace("5300", str(_line(text, "+ 42")))
-    found = excerpt_of("big.py", text.encode(), About(words), ROOM)
+    found = excerpt_of("big.py", text.encode(), Relevance(words), ROOM)
     assert any(line in part.text for part in found.parts)
     assert found.parts[0].first == 1
     assert sum(part.size for part in found.parts) <= ROOM.parts
@@ -132,7 +132,7 @@ def test_a_named_definition_ranks_above_repeated_words(name: str) -> None:
     )
     body = "    def apply(self, x):\n        return self._carry_over(x)\n\n    def _carry_over(self, x):\n        return x\n"
     text = f"{HEAD}{repeats}class Rounder:\n{body}\n\n{repeats}"
-    found = excerpt_of("big.py", text.encode(), About(f"{name} must round values above the limit"), ROOM)
+    found = excerpt_of("big.py", text.encode(), Relevance(f"{name} must round values above the limit"), ROOM)
     wanted = "def apply" if "apply" in name else "def _carry_over"
     assert any(wanted in part.text for part in found.parts)
 
@@ -145,7 +145,7 @@ def _line(text: str, what: str) -> int:
 def test_definitions_without_room_for_a_line_are_named(count: int, longest: int) -> None:
     made = [task(f"step_{n}").replace("(value)", f"(value{'_' * longest})") for n in range(count)]
     text = HEAD + "".join(made) + task("special_case")
-    found = excerpt_of("big.py", text.encode(), About("special_case shall round"), ROOM)
+    found = excerpt_of("big.py", text.encode(), Relevance("special_case shall round"), ROOM)
     assert len(found.outline.encode()) <= ROOM.map
     assert "def special_case(value)" in found.outline
     missing = [n for n in range(count) if not re.search(rf"\bstep_{n}\b", found.outline)]

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Busy, UsageError
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.history.index import index as index_module
-from repoagent.history.index.index import ITSELF, LOCK, State, mine_in_background, open_index
+from repoagent.history.index.index import ITSELF, LOCK, IndexState, mine_in_background, open_index
 from repoagent.history.index.schema import NoCommits
-from repoagent.storage.database import Unusable
-from repoagent.storage.locks import locked
+from repoagent.storage.database import DatabaseUnusable
+from repoagent.storage.locks import hold_lock
 from tests.conftest import GitRepo
 from tests.history.histories import commit_files, partial_clone, without_a_fetch
 
 
-def update(top: Path, revision: str = "HEAD") -> tuple[State, list[str]]:
+def update(top: Path, revision: str = "HEAD") -> tuple[IndexState, list[str]]:
     warnings: list[str] = []
     with open_index(open_worktree(top), warn=warnings.append) as index:
         return index.update(revision), warnings
@@ -52,7 +52,7 @@ def present(top: Path, path: bytes, revision: str = "HEAD") -> list[bytes]:
 
 def recorded_tree(top: Path) -> str:
     """The commit whose tree is recorded in the index."""
-    with closing(sqlite3.connect(layout(open_worktree(top)).history)) as connection:
+    with closing(sqlite3.connect(layout_of(open_worktree(top)).history)) as connection:
         (tip,) = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
     return bytes(tip).decode()
 
@@ -71,8 +71,8 @@ def test_before_the_first_commit_and_before_it_is_mined(
     with pytest.raises(UsageError, match="no such commit: v1"):
         update(unborn, "v1")
     with open_index(open_worktree(repo.top)) as index:
-        assert index.state() == State(0)
-        with pytest.raises(Unusable, match="repoagent mine"):
+        assert index.state() == IndexState(0)
+        with pytest.raises(DatabaseUnusable, match="repoagent mine"):
             index.view()
     assert not (repo.top / ".repoagent").exists()
 
@@ -131,7 +131,7 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, blobs: str) -> None:
     clone.git("config", "protocol.file.allow", "always")  # goes before protocol.allow
     with without_a_fetch(clone):
         if blobs == "tree:0":
-            with pytest.raises(Unusable, match="lacks the trees of its history"):
+            with pytest.raises(DatabaseUnusable, match="lacks the trees of its history"):
                 update(clone.top)
         else:
             assert update(clone.top)[0].complete
@@ -143,7 +143,10 @@ def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.Mo
     monkeypatch.delenv("CI", raising=False)
     update(repo.top)
     repo.commit("second", **{"a.txt": "other\n"})
-    with locked(repo.top / ".repoagent" / LOCK, label="a test"), open_index(open_worktree(repo.top)) as index:
+    with (
+        hold_lock(repo.top / ".repoagent" / LOCK, label="a test"),
+        open_index(open_worktree(repo.top)) as index,
+    ):
         state = index.update(seconds=0.05)
         assert (state.commits, state.new, state.complete) == (1, 1, False)
         assert len(commits(repo.top, b"a.txt")) == 1
@@ -259,7 +262,7 @@ def test_a_damaged_index_is_rebuilt_and_one_of_a_newer_version_refused(repo: Git
     before = path.read_bytes()
     repo.commit("one more", x="1")
     if harm == "newer":
-        with pytest.raises(Unusable, match="format version 99"):
+        with pytest.raises(DatabaseUnusable, match="format version 99"):
             update(repo.top)
         assert path.read_bytes() == before
         return
@@ -278,7 +281,7 @@ def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> N
         (lambda: folder.symlink_to(elsewhere), "symbolic link"), (lambda: folder.write_text("a"), "not a folder"),
     ):  # fmt: skip
         make()
-        with pytest.raises(Unusable, match=reason):
+        with pytest.raises(DatabaseUnusable, match=reason):
             update(repo.top)
         folder.unlink()
     folder.mkdir()

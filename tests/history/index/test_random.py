@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index import miner
-from repoagent.history.index.index import State, open_index
+from repoagent.history.index.index import IndexState, open_index
 from repoagent.history.index.reader import IndexView
 from tests.history.index.histories import Operation, branching, linear, make, make_branching, run
 
@@ -50,7 +50,7 @@ def test_a_file_has_its_commits_whichever_way_they_are_mined(
         top = Path(folder).resolve() / "repo"
         files, ids = make(top, commits)
 
-        def mined(revision: str, seconds: float | None = None) -> State:
+        def mined(revision: str, seconds: float | None = None) -> IndexState:
             with open_index(open_worktree(top)) as index:
                 return index.update(revision, seconds=seconds)
 

@@ -11,10 +11,18 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import LimitReached, ModelError, Refused
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.history import commit_summaries
-from repoagent.history.commit_details import Step
-from repoagent.history.commit_summaries import Outcome, Patch, Plan, Question, Summary, answers, question
+from repoagent.history.commit_details import HistoryStep
+from repoagent.history.commit_summaries import (
+    CommitSummary,
+    Patch,
+    Question,
+    SummaryOutcome,
+    SummaryPlan,
+    answers,
+    question,
+)
 from repoagent.history.file_history import read_history
 from repoagent.history.log import FileCommit
 from repoagent.llm.providers.command import CommandModel
@@ -24,21 +32,21 @@ from tests.history.histories import commit_files, partial_clone, without_a_fetch
 from tests.history.summaries.conftest import Program
 
 ID, OTHER = "ab" * 20, "cd" * 20
-SUMMARY = Summary(ID, "adds f", {"a.py": "adds f to a"}, "anthropic/x", "2026-01-01T00:00:00+00:00")
+SUMMARY = CommitSummary(ID, "adds f", {"a.py": "adds f to a"}, "anthropic/x", "2026-01-01T00:00:00+00:00")
 ONE = Question("a" * 40, "a.py", ("a.py", "b.py"), "subject: one")
 TWO = Question("b" * 40, "", (), "subject: two")
 
 
-def step(path: str = "a.py", subject: str = "change it", files: int = 2, commit: str = ID) -> Step:
+def step(path: str = "a.py", subject: str = "change it", files: int = 2, commit: str = ID) -> HistoryStep:
     changed = FileCommit(commit, commit[:7], "Ada", "2026-01-01", subject, 1, 1, path, touched=(path,))
-    return Step(changed, files=files)
+    return HistoryStep(changed, files=files)
 
 
 def test_what_others_wrote_is_cleaned_and_cut() -> None:
     value = {"summary": "a\x1b[31m\nb" * 2, "files": {"x": "\u202eevil", "y": 3}}
-    assert commit_summaries.from_dict(value, ID) == Summary(ID, "a�[31m ba�[31m b", {"x": "�evil"})
+    assert commit_summaries.from_dict(value, ID) == CommitSummary(ID, "a�[31m ba�[31m b", {"x": "�evil"})
     value = {"summary": "x" * 300, "files": 3, "model": 3}
-    assert commit_summaries.from_dict(value, ID) == Summary(ID, "x" * 199 + "…")
+    assert commit_summaries.from_dict(value, ID) == CommitSummary(ID, "x" * 199 + "…")
     for broken in ({}, {"summary": ""}, {"summary": 3}, {"summary": "\n"}):
         assert commit_summaries.from_dict(broken, ID) is None
 
@@ -148,25 +156,30 @@ def two_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_summaries, "COMMITS", 2)
 
 
-def read(repo: GitRepo, path: str = "a.txt") -> tuple[tuple[Step, ...], dict[str, Summary]]:
+def read(repo: GitRepo, path: str = "a.txt") -> tuple[tuple[HistoryStep, ...], dict[str, CommitSummary]]:
     steps = read_history(repo.top, path, seconds=20).steps
-    return steps, commit_summaries.read_summaries(layout(open_worktree(repo.top)).summaries, steps)
+    return steps, commit_summaries.read_summaries(layout_of(open_worktree(repo.top)).summaries, steps)
 
 
 def planned(
     repo: GitRepo, path: str = "a.txt", *, why_not: Callable[[str], str | None] = lambda p: None
-) -> Plan:
-    return commit_summaries.plan(repo.top, *read(repo, path), why_not=why_not)
+) -> SummaryPlan:
+    return commit_summaries.plan_summaries(repo.top, *read(repo, path), why_not=why_not)
 
 
 def pay(
-    repo: GitRepo, model: Program, path: str = "a.txt", *, outcome: Outcome | None = None, **limits: float
-) -> Outcome:
-    outcome = outcome or Outcome()
+    repo: GitRepo,
+    model: Program,
+    path: str = "a.txt",
+    *,
+    outcome: SummaryOutcome | None = None,
+    **limits: float,
+) -> SummaryOutcome:
+    outcome = outcome or SummaryOutcome()
     meter = Meter(Limits(**limits), lambda spec: Price(1.0, 1.0))
     provider = CommandModel(model.spec.removeprefix("command:"))
-    commit_summaries.summarize(
-        planned(repo, path), provider, meter, layout(open_worktree(repo.top)), outcome=outcome
+    commit_summaries.summarize_commits(
+        planned(repo, path), provider, meter, layout_of(open_worktree(repo.top)), outcome=outcome
     )
     return outcome
 
@@ -190,7 +203,7 @@ def test_a_failed_call_saves_nothing_and_earlier_calls_stay(repo: GitRepo, model
     commit_files(repo, *["a.txt b.txt"] * 2)
     model.answers("if count: sys.exit('out of order')")
     assert [len(batch) for batch in planned(repo).batches] == [2, 1]
-    outcome = Outcome()
+    outcome = SummaryOutcome()
     with pytest.raises(ModelError):
         pay(repo, model, outcome=outcome)
     assert (len(outcome.summaries), planned(repo).commits) == (2, 1)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.errors import UsageError
 from repoagent.llm.cassettes import Recorder, Replay
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.media import Attachments, Media, media_of, page_count, refuse_over
-from repoagent.llm.model import Reply, render
+from repoagent.llm.model import Reply, render_request
 from repoagent.llm.open_model import attachment_refusal, check_attachments
 from repoagent.llm.providers.anthropic import media_limits
 from repoagent.llm.providers.command import CommandModel
@@ -163,10 +163,10 @@ def test_a_text_only_model_is_not_called(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_prompt_and_a_cassette_contain_the_hash_only(tmp_path: Path) -> None:
     shown = media(png(noise=100_000))
-    text = render(showing(shown))
+    text = render_request(showing(shown))
     assert f"[image/png, 30 x 20 pixels, {len(shown.data):,} bytes, sha256 {shown.sha256}]" in text
     assert len(text) < 1_000
-    assert text == render(showing(shown)) != render(showing(media(png(noise=100_004))))
+    assert text == render_request(showing(shown)) != render_request(showing(media(png(noise=100_004))))
     path = tmp_path / "a.jsonl"
     Recorder(Scripted([Reply("a cat", "end")]), path).complete(showing(shown), print)
     assert shown.sha256 in path.read_text() and path.stat().st_size < 2_000
@@ -194,7 +194,7 @@ NO_IMAGES, NO_PDFS = (f"is not known to accept {kind}" for kind in ("images", "P
     ],
 )
 def test_known_and_unknown_media(spec: str, data: bytes, words: str) -> None:
-    settings, attached = load(None), [media(data)]
+    settings, attached = load_settings(None), [media(data)]
     if words in ("", DOUBT):
         assert bool(check_attachments(settings, spec, attached)) is (words == DOUBT)
     else:
@@ -206,7 +206,7 @@ def test_known_and_unknown_media(spec: str, data: bytes, words: str) -> None:
 
 
 def test_a_model_of_text_only_refuses_before_or_by_itself() -> None:
-    settings = load(None)
+    settings = load_settings(None)
     for spec in ("manual", "command:cat"):
         assert check_attachments(settings, spec, [media(png())]) == ""  # these raise the error themselves
     assert NO_IMAGES in attachment_refusal(settings, "command:cat", [media(png())])
@@ -218,13 +218,13 @@ def test_the_configuration_overrides_the_catalog(clean_environment: Path) -> Non
     config = clean_environment / ".config/repoagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[models."openai/gpt-4"]\nmedia = ["image"]\n[models."mine/new"]\nmedia = []\n')
-    assert check_attachments(load(None), "openai/gpt-4", [media(png())]) == ""
+    assert check_attachments(load_settings(None), "openai/gpt-4", [media(png())]) == ""
     for spec, data, words in (("openai/gpt-4", pdf(), NO_PDFS), ("mine/new", png(), NO_IMAGES)):
         with pytest.raises(UsageError, match=words):
-            check_attachments(load(None), spec, [media(data)])
+            check_attachments(load_settings(None), spec, [media(data)])
     config.write_text('[models."mine/new"]\nmedia = ["smell"]\n')
     with pytest.raises(UsageError, match="unknown value 'smell': use image or pdf"):
-        check_attachments(load(None), "mine/new", [media(png())])
+        check_attachments(load_settings(None), "mine/new", [media(png())])
 
 
 def test_attachments_over_a_limit_are_omitted_in_groups_oldest_first(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from repoagent.agent.describe_tools import schemas
+from repoagent.agent.describe_tools import tool_schemas
 from repoagent.agent.state import Tool
 from repoagent.llm.complete import complete
-from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
+from repoagent.llm.model import Message, Part, Reply, ReplyBlocks, Request, Retryable
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Meter
 from tests.llm.helpers import ask, call, refused
@@ -20,7 +20,7 @@ from tests.llm.providers.streaming_server import Script
 
 Start = Callable[[Script], Server]
 MODEL = AnthropicModel("claude-sonnet-5-5")
-TOOLS = schemas(
+TOOLS = tool_schemas(
     Tool(name, text, lambda action: pytest.fail("not performed here"))
     for name, text in [("read", '<read path="FILE"/> shows a file.'), ("run", "<run>COMMAND</run> runs it.")]
 )
@@ -90,7 +90,7 @@ def test_a_call_that_is_cut(server_with: Start) -> None:
     assert len(server.requests) == 3
 
 
-def back_and_forth(found: Blocks, *answers: str, tools: bool = True) -> Request:
+def back_and_forth(found: ReplyBlocks, *answers: str, tools: bool = True) -> Request:
     """A reply with these blocks, and the results of the calls that `answers` names."""
     parts = [
         Part(f'<observation-ab kind="read">\nresult {n}\n</observation-ab>', "observation", answers=answer, failed=n == 2)

@@ -13,13 +13,13 @@ import pyperclip
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import Reply, render
+from repoagent.llm.model import Reply, render_request
 from repoagent.llm.providers import manual
 from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
 from tests.llm.helpers import ask, call
 
-PROMPT = render(ask())
+PROMPT = render_request(ask())
 
 
 def carry(source: str, folder: Path, reply: Path | None = None) -> tuple[Reply, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from repoagent.llm.complete import complete
-from repoagent.llm.model import Blocks, Message, Part, Request, Retryable, Usage, Wishes
+from repoagent.llm.model import Message, Part, ReplyBlocks, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.usage import Meter
 from tests.llm.helpers import call, refused
@@ -81,7 +81,7 @@ def function(name: str, number: int, arguments: str) -> dict[str, Any]:
 CALLS = (function("read", 0, '{"path": "a b.py"}'), function("run", 1, '{"body": "make | tail"}'))
 
 
-def back(blocks: Blocks, *answers: str) -> Request:
+def back(blocks: ReplyBlocks, *answers: str) -> Request:
     parts = [
         Part(f'<observation-ab kind="x">\nresult {answer}\n</observation-ab>', "observation", answers=answer)
         for answer in answers
@@ -179,7 +179,7 @@ def test_reasoning_that_is_not_sent_back(serve: Start, case: str) -> None:
     found = call(thinker(server), OFFERED).blocks
     assert (found is None) == (case == "nothing encrypted")
     found = replace(found, spec="testing/other") if found and case == "another model" else found
-    request = back(found or Blocks("", ()), "call_0", "call_1")
+    request = back(found or ReplyBlocks("", ()), "call_0", "call_1")
     if case == "edited":
         bare = tuple(replace(message, blocks=None) for message in request.messages)
         request = replace(request, messages=bare)

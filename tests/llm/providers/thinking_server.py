@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from repoagent.agent.actions import Action, render
-from repoagent.agent.parse_reply import pieces
-from repoagent.llm.model import strings
+from repoagent.agent.actions import Action, render_action
+from repoagent.agent.parse_reply import reply_pieces
+from repoagent.llm.model import json_strings
 from tests.llm.providers.messages_server import blocks, status
 from tests.llm.providers.streaming_server import Behaviour, Received
 
@@ -46,7 +46,7 @@ class Thinker:
         signed = {"type": "thinking", "thinking": thought, "signature": sign}
         names = [tool["name"] for tool in received.body.get("tools", ())]
         said = in_calls(reply, names, self.calls) if names else [{"type": "text", "text": reply}]
-        self.wrote.append(" ".join(strings(said)) if names else reply)
+        self.wrote.append(" ".join(json_strings(said)) if names else reply)
         prompt = json.dumps([_plain(received.body), received.body["messages"]])
         return blocks(*([signed] if thought else []), *said, usage={"input_tokens": len(prompt) // 4})
 
@@ -89,7 +89,7 @@ def in_tags(received: Received) -> Received:
             if block["type"] == "tool_use":
                 names[block["id"]] = block["name"]
                 args = dict(block["input"])
-                text = f"\n{render(Action(block['name'], args, args.pop('body', '')))}\n"
+                text = f"\n{render_action(Action(block['name'], args, args.pop('body', '')))}\n"
             elif block["type"] == "tool_result":
                 result = "".join(part["text"] for part in block["content"])
                 kind = names[block["tool_use_id"]]
@@ -105,7 +105,7 @@ def in_tags(received: Received) -> Received:
 def in_calls(reply: str, names: list[str], number: int) -> list[dict[str, Any]]:
     """The blocks of a reply: its text, then its tags of offered tools."""
     text, calls = "", []
-    for piece in pieces(reply, {*names, "finish", "reject", "commit", "note", "message"}, ""):
+    for piece in reply_pieces(reply, {*names, "finish", "reject", "commit", "note", "message"}, ""):
         action = piece.action
         if action is None or action.kind not in names:
             text += piece.text

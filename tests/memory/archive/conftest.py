@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from repoagent.llm.conversation import Turn, append
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.memory import archive
-from repoagent.memory.archive import Arrival
+from repoagent.memory.archive import ImportResult
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import memories
+from repoagent.memory.identity.store import read_memories
 from repoagent.memory.notes import add_note, read_notes
 from tests.conftest import GitRepo
 from tests.memory.conftest import Workspace, fail, text, workspace_at
@@ -33,7 +33,7 @@ def turns(name: str, reply: str = "done", time: str = "2026-01-01T10:00:00+00:00
 def fill(memory: Memory, *names: str) -> None:
     """An exchange, an edit and a note for each name."""
     for name in names:
-        append(memory.conversation, *turns(name))
+        append_turns(memory.conversation, *turns(name))
         append_edit(memory.edits, edit_of(name, memory.identity.path))
         add_note(memory.notes, f"lesson of {name}", source="anthropic/some-model")
 
@@ -46,11 +46,11 @@ class Pair:
     here: Workspace
 
     def packed(self, *paths: str) -> bytes:
-        known = memories(self.there.layout, warn=fail)
+        known = read_memories(self.there.layout, warn=fail)
         chosen = [memory for memory in known if not paths or memory.identity.path in paths]
-        return archive.dumps([archive.pack(memory, fail) for memory in chosen])
+        return archive.dumps([archive.pack_memory(memory, fail) for memory in chosen])
 
-    def take(self, data: bytes, source: str = "team", **options: Any) -> list[Arrival]:
+    def take(self, data: bytes, source: str = "team", **options: Any) -> list[ImportResult]:
         parcels = archive.read_archive(io.BytesIO(data), "team.tar.gz")
         source, options = f"imported from {source}", {"warn": fail, **options}
         return archive.import_memories(self.here.layout, self.here.worktree, parcels, source, **options)
@@ -70,7 +70,9 @@ def state(workspace: Workspace) -> dict[str, bytes]:
 
 def content(workspace: Workspace, path: str) -> tuple[list[str], list[str], list[str]]:
     """The notes, edits and requests of a file."""
-    memory = next(memory for memory in memories(workspace.layout, warn=fail) if memory.identity.path == path)
+    memory = next(
+        memory for memory in read_memories(workspace.layout, warn=fail) if memory.identity.path == path
+    )
     has_turns = memory.conversation.exists()
     conversation = archive.turns_of(memory.conversation.read_bytes()) if has_turns else ()
     return (

@@ -13,7 +13,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory import archive
-from repoagent.memory.archive import KIND, SHARED, ArchivedMemory, dumps, pack, read_archive
+from repoagent.memory.archive import KIND, SHARED, ArchivedMemory, dumps, pack_memory, read_archive
 from repoagent.memory.edit_records import append_edit
 from repoagent.storage.json_files import NewerFormat
 from tests.memory.archive.conftest import Pair, edit_of, fill, state
@@ -155,7 +155,7 @@ def test_secrets_are_masked_on_export_and_import(pair: Pair) -> None:
     append_edit(memory.edits, replace(edit_of("two"), request=f"use {token}"))
     data = pair.packed()
     assert token.encode() not in gzip.decompress(data)
-    assert pack(memory, fail).masked == 3
+    assert pack_memory(memory, fail).masked == 3
     parcel = read(data)[0]
     edits, notes = memory.edits.read_bytes(), memory.notes.read_bytes()
     forged = {"notes.md": notes, "edits.jsonl": edits, "conversation.md": CONVERSATION + token.encode()}

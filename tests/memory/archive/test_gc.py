@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.archive import restore
+from repoagent.memory.archive import restore_memory
 from repoagent.memory.editing import clear
-from repoagent.memory.gc import GcCandidate, collect
+from repoagent.memory.gc import GcCandidate, collect_garbage
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import memories
-from repoagent.storage.locks import locked
+from repoagent.memory.identity.store import read_memories
+from repoagent.storage.locks import hold_lock
 from tests.git.edits import shell
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.archive.conftest import content, fill, state
@@ -29,7 +29,7 @@ def gone(workspace: Workspace, path: str = "a.py") -> Memory:
 
 
 def run(workspace: Workspace, *, apply: bool = True, days: int = -100) -> list[GcCandidate]:
-    return collect(workspace.layout, workspace.worktree, days=days, apply=apply, warn=fail)[0]
+    return collect_garbage(workspace.layout, workspace.worktree, days=days, apply=apply, warn=fail)[0]
 
 
 def archived(workspace: Workspace) -> Path:
@@ -58,15 +58,15 @@ def test_an_orphan_is_archived_and_restored_unchanged(workspace: Workspace) -> N
     assert preview.size == sum(map(len, own))
     place = archived(workspace)
     assert place.parent == workspace.layout.root / "archive" and not memory.folder.exists()
-    assert [known.identity.path for known in memories(workspace.layout)] == ["b.py"]
-    assert restore(workspace.layout, place) == memory and not place.exists()
+    assert [known.identity.path for known in read_memories(workspace.layout)] == ["b.py"]
+    assert restore_memory(workspace.layout, place) == memory and not place.exists()
     assert state(workspace) == before
     memory.folder.rename(place)
     memory.folder.mkdir()
     with pytest.raises(Refused, match="already exists; rename"):
-        restore(workspace.layout, place)
+        restore_memory(workspace.layout, place)
     with pytest.raises(Refused, match="not an archived memory"):
-        restore(workspace.layout, memory.folder)
+        restore_memory(workspace.layout, memory.folder)
 
 
 def test_a_recently_changed_memory_stays_and_a_returning_file_finds_an_archived_one(
@@ -77,7 +77,7 @@ def test_a_recently_changed_memory_stays_and_a_returning_file_finds_an_archived_
     (candidate,) = run(workspace, days=0)
     assert candidate.archive is not None
     workspace.repo.write("a.py", edited(text("a")))
-    restore(workspace.layout, candidate.archive)
+    restore_memory(workspace.layout, candidate.archive)
     assert workspace.folder("a.py") == memory.folder.name
 
 
@@ -124,7 +124,7 @@ def test_a_linked_work_tree_has_it(workspace: Workspace, tmp_path: Path) -> None
 
 def test_locked_and_pending_memories_stay_and_unknown_files_move_along(workspace: Workspace) -> None:
     memory = gone(workspace)
-    with locked(memory.folder / "notes.md.lock", label="the notes"):
+    with hold_lock(memory.folder / "notes.md.lock", label="the notes"):
         assert "held by process" in why(workspace)
     (memory.folder / "mine.txt").write_text("a user's own")
     workspace.layout.pending.mkdir(parents=True, exist_ok=True)
@@ -157,11 +157,11 @@ def test_a_clone_without_blobs(workspace: Workspace) -> None:
 _COLLECT = """
 import sys
 from pathlib import Path
-from repoagent.memory.gc import collect
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.memory.gc import collect_garbage
+from repoagent.git.worktree import layout_of, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
 print("ready", flush=True)
-collect(layout(worktree), worktree, days=-100, apply=True)
+collect_garbage(layout_of(worktree), worktree, days=-100, apply=True)
 """
 
 
@@ -179,7 +179,7 @@ def test_a_kill_leaves_each_memory_in_place_or_archived(workspace: Workspace) ->
     for turn in range(20):
         kill_after(0.1 + 0.03 * turn, _COLLECT, str(workspace.repo.top))
         for place in sorted((workspace.layout.root / "archive").glob("*")):
-            restore(workspace.layout, place)
+            restore_memory(workspace.layout, place)
         assert {path: content(workspace, path) for path in paths} == wanted
     assert len(run(workspace)) == 25
     assert len(list((workspace.layout.root / "archive").iterdir())) == 25

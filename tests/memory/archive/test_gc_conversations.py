@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.llm.conversation import Turn, append
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.memory import gc
 from repoagent.memory.compaction import compact
 from repoagent.memory.edit_records import append_edit, read_edits
@@ -18,7 +18,7 @@ from repoagent.memory.gc import ForgottenCounts, forget_conversations, forget_da
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import read_notes
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 from tests.memory.archive.conftest import edit_of, turns
 from tests.memory.conftest import Workspace, fail
 
@@ -41,7 +41,7 @@ def age(days: float, *paths: Path) -> None:
 def spoken(workspace: Workspace, *days: int) -> Memory:
     memory = workspace.remember("a.py")
     for number in days:
-        append(memory.conversation, *turns(f"of-{number}", f"secret words {number}", ago(number)))
+        append_turns(memory.conversation, *turns(f"of-{number}", f"secret words {number}", ago(number)))
     return memory
 
 
@@ -65,7 +65,7 @@ def test_old_exchanges_are_removed_and_leave_a_line(workspace: Workspace) -> Non
     assert not forget(workspace, 30) and everything(workspace.layout.root) == after
     forget(workspace, 0)  # all of it may be too old
     assert "secret" not in everything(workspace.layout.root)
-    append(memory.conversation, *turns("new", "a new reply"))
+    append_turns(memory.conversation, *turns("new", "a new reply"))
     assert "a new reply" in memory.conversation.read_text()
 
 
@@ -83,7 +83,7 @@ def test_an_archived_conversation_is_removed_when_all_of_it_is_old(workspace: Wo
 
 def test_undated_and_broken_exchanges_stay(workspace: Workspace) -> None:
     memory = workspace.remember("a.py")
-    append(memory.conversation, *turns("x", "words without a day", ""))
+    append_turns(memory.conversation, *turns("x", "words without a day", ""))
     forget(workspace, 0)
     assert "words without a day" in memory.conversation.read_text()
     memory.conversation.write_text("mangled")
@@ -95,10 +95,10 @@ def test_undated_and_broken_exchanges_stay(workspace: Workspace) -> None:
 def test_unfinished_edits_go_unless_they_are_at_work(workspace: Workspace) -> None:
     folder = workspace.layout.conversations
     for name in ("edit-1", "edit-2", "kept-3", "named"):
-        append(folder / f"{name}.md", *turns(name))
+        append_turns(folder / f"{name}.md", *turns(name))
         age(90, folder / f"{name}.md")
-    append(folder / "edit-4.md", *turns("young"))
-    with locked(workspace.layout.locks / "edit-2", label="the edit 2"):
+    append_turns(folder / "edit-4.md", *turns("young"))
+    with hold_lock(workspace.layout.locks / "edit-2", label="the edit 2"):
         assert forget(workspace, 30).unfinished == 2
     assert sorted(path.name for path in folder.glob("*.md")) == ["edit-2.md", "edit-4.md", "named.md"]
 
@@ -108,7 +108,7 @@ def test_what_another_process_removes_meanwhile(
 ) -> None:
     for name in ("edit-1", "edit-2"):
         path = workspace.layout.conversations / f"{name}.md"
-        append(path, *turns(name))
+        append_turns(path, *turns(name))
         age(90, path)
     gone = workspace.layout.runs / ".gone-1/output"
     gone.mkdir(parents=True)
@@ -147,7 +147,7 @@ def run_of(workspace: Workspace, name: str, days: float) -> Path:
         (home / folder).mkdir(parents=True)
     for path in ("output/1.txt", "plan.md", "run.json", "lock", "changes/1"):
         (home / path).write_text("words")
-    append(workspace.layout.conversations / f"{name}.md", Turn("user", "words"))
+    append_turns(workspace.layout.conversations / f"{name}.md", Turn("user", "words"))
     age(days, home, *home.iterdir(), *workspace.layout.conversations.glob(f"{name}.md*"))
     return home
 
@@ -156,7 +156,7 @@ def test_the_text_of_old_runs_is_removed(workspace: Workspace) -> None:
     old, new = run_of(workspace, "run-old", 40), run_of(workspace, "run-new", 3)
     mine = run_of(workspace, "mine", 40)
     conversations = workspace.layout.conversations
-    append(conversations / "chat-alone.md", Turn("user", "words"))
+    append_turns(conversations / "chat-alone.md", Turn("user", "words"))
     age(40, *conversations.glob("chat-alone.md*"))
     gone = workspace.layout.runs / ".gone-1"
     gone.mkdir()
@@ -173,7 +173,7 @@ def test_the_text_of_old_runs_is_removed(workspace: Workspace) -> None:
 
 def test_a_run_at_work_or_changed_since_keeps_all(workspace: Workspace) -> None:
     home = run_of(workspace, "run-old", 40)
-    with locked(home / "lock", label="the run"):
+    with hold_lock(home / "lock", label="the run"):
         age(40, home, *home.iterdir())
         assert forget(workspace, 30, apply=False).runs == forget(workspace, 30).runs == 0
     assert (home / "output/1.txt").exists()

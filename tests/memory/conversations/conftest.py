@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
-from repoagent.llm.conversation import Turn, append, dumps
-from repoagent.memory.conversation_log import REDO, UNDO, Change, change, copy, reverse
+from repoagent.llm.conversation import Turn, append_turns, dumps
+from repoagent.memory.conversation_log import (
+    REDO,
+    UNDO,
+    ConversationChange,
+    change_conversation,
+    copy_conversation,
+    reverse_change,
+)
 from repoagent.memory.conversations import (
     ConversationRef,
     ConversationResolver,
     StoredConversation,
-    find,
-    named,
+    conversation_named,
+    find_conversation,
 )
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout
@@ -44,7 +51,7 @@ class StoredConversations:
         return self.workspace.layout
 
     def place(self, name: str) -> ConversationRef:
-        return named(self.layout, name)
+        return conversation_named(self.layout, name)
 
     def make(self, name: str, turns: Sequence[Turn] = TALK, nonce: str = "aaaaaaaa") -> ConversationRef:
         place = self.place(name)
@@ -52,24 +59,24 @@ class StoredConversations:
         return place
 
     def find(self, name: str) -> StoredConversation:
-        return find(self.at, name)
+        return find_conversation(self.at, name)
 
-    def edit(self, place: ConversationRef, before: bytes | None, after: bytes | None) -> Change:
-        return change(self.layout, place, before, after, "edit")
+    def edit(self, place: ConversationRef, before: bytes | None, after: bytes | None) -> ConversationChange:
+        return change_conversation(self.layout, place, before, after, "edit")
 
     def undo(self, place: ConversationRef) -> str:
         """Undo the last change; the name of its command."""
-        return reverse(self.layout, place, UNDO).change.command
+        return reverse_change(self.layout, place, UNDO).change.command
 
     def redo(self, place: ConversationRef) -> str:
-        return reverse(self.layout, place, REDO).change.command
+        return reverse_change(self.layout, place, REDO).change.command
 
-    def copy(self, command: str, source: str, place: ConversationRef, **options: Any) -> Change:
-        return copy(self.layout, self.find(source), place, command, **options)
+    def copy(self, command: str, source: str, place: ConversationRef, **options: Any) -> ConversationChange:
+        return copy_conversation(self.layout, self.find(source), place, command, **options)
 
 
 @pytest.fixture
 def stored(workspace: Workspace) -> StoredConversations:
-    append(workspace.known("a.py").conversation, *TALK)
+    append_turns(workspace.known("a.py").conversation, *TALK)
     top = workspace.worktree.top
     return StoredConversations(workspace, ConversationResolver(workspace.layout, workspace.worktree, top))

@@ -8,20 +8,20 @@ import random
 import pytest
 
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm.conversation import Turn, append
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.memory.conversation_log import (
     REDO,
     UNDO,
     ConcurrentChange,
-    change,
-    changes,
+    change_conversation,
     log_folder,
-    reverse,
+    logged_changes,
+    reverse_change,
     text_file,
 )
-from repoagent.memory.conversations import about_of, entries, last_spoken
+from repoagent.memory.conversations import about_of, last_spoken, list_conversations
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
 from tests.edit.prompt.test_masking import made
 from tests.memory.conftest import text
@@ -37,7 +37,7 @@ def test_a_copy_names_its_file_and_has_the_same_turns(stored: StoredConversation
     assert found.conversation == source.conversation
     assert about_of(found.text) == "a.py"
     assert found.ref.path.stat().st_mode & 0o777 == 0o600
-    [entry] = entries(stored.layout)
+    [entry] = list_conversations(stored.layout)
     assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
 
 
@@ -71,11 +71,11 @@ def test_a_branch_ends_at_its_turn(stored: StoredConversations) -> None:
             stored.copy("branch", "file:a.py", place, turns=turn)
     stored.copy("branch", "file:a.py", place, turns=2)
     assert stored.find("other").conversation.turns == TALK[:2]
-    [entry] = entries(stored.layout)
+    [entry] = list_conversations(stored.layout)
     assert (entry.about, entry.turns) == ("a.py", 2)
     with pytest.raises(Refused, match=r"already exists; choose another name$"):
         stored.copy("branch", "file:a.py", place)
-    append(place.path, *MORE)
+    append_turns(place.path, *MORE)
     with pytest.raises(Refused, match="has changed since its last branch"):
         stored.undo(place)
     assert stored.find("other").conversation.turns == (*TALK[:2], *MORE)
@@ -115,9 +115,9 @@ def test_turns_after_a_load_or_a_deletion_are_preserved(
         stored.make("fast", loaded, nonce="bbbbbbbb")
         stored.copy("load", "fast", place, replaces=True)
     else:
-        change(stored.layout, place, before, None, "delete")
-    append(place.path, *MORE)
-    assert reverse(stored.layout, place, UNDO).merged
+        change_conversation(stored.layout, place, before, None, "delete")
+    append_turns(place.path, *MORE)
+    assert reverse_change(stored.layout, place, UNDO).merged
     assert place.path.read_bytes().startswith(before)
     assert stored.find("file:a.py").conversation.turns == (*TALK, *MORE)
     stored.redo(place)
@@ -148,7 +148,7 @@ def test_a_chain_of_changes_goes_back_and_forth(stored: StoredConversations) -> 
         after = states[-1] and states[-1] + b"%d\n" % number
         stored.edit(place, states[-1], after)
         states.append(after)
-    change(stored.layout, place, states[-1], None, "delete")
+    change_conversation(stored.layout, place, states[-1], None, "delete")
     states.append(None)
 
     def present() -> bytes | None:
@@ -182,7 +182,7 @@ def test_undo_never_loses_turns(stored: StoredConversations) -> None:
             present = place.path.read_bytes()
             if act == "say":
                 said.append(f"said {seed} {number}")
-                append(place.path, Turn("user", said[-1]))
+                append_turns(place.path, Turn("user", said[-1]))
             elif act == "edit":
                 words = chosen.choice([b"make it faster", b"Applied: a.py", b"I share", b"- first"])
                 after = present.replace(words, b"%s %d" % (words, number), 1)
@@ -191,7 +191,7 @@ def test_undo_never_loses_turns(stored: StoredConversations) -> None:
                 place.path.write_bytes(present.replace(b"why is", b"why%d is" % number, 1))
             else:
                 try:
-                    reverse(stored.layout, place, UNDO if act == "undo" else REDO)
+                    reverse_change(stored.layout, place, UNDO if act == "undo" else REDO)
                 except (NothingDone, Refused):
                     assert place.path.read_bytes() == present
             turns = stored.find(place.name).conversation.turns
@@ -202,11 +202,11 @@ def test_a_late_writer_and_an_equal_text_change_nothing(stored: StoredConversati
     place = stored.make("fast")
     before = place.path.read_bytes()
     done = stored.edit(place, before, before)
-    assert done.before == done.after and changes(stored.layout) == []
-    append(place.path, *MORE)
+    assert done.before == done.after and logged_changes(stored.layout) == []
+    append_turns(place.path, *MORE)
     with pytest.raises(ConcurrentChange, match="another process has just changed fast"):
         stored.edit(place, before, b"")
-    assert stored.find("fast").conversation.turns == (*TALK, *MORE) and changes(stored.layout) == []
+    assert stored.find("fast").conversation.turns == (*TALK, *MORE) and logged_changes(stored.layout) == []
 
 
 def test_undo_reverts_changes_by_commands(stored: StoredConversations) -> None:
@@ -245,8 +245,8 @@ def test_broken_conversations_are_listed_with_the_problem(stored: StoredConversa
     for name in ("b.md.lock", ".hidden.md", ".md", "x.txt"):  # no conversations
         (folder / name).write_text("")
     (folder / "folder.md").mkdir()
-    with locked(stored.layout.locks / "edit-2", label="an edit"):
-        listed = {entry.ref.name: entry for entry in entries(stored.layout, files=True)}
+    with hold_lock(stored.layout.locks / "edit-2", label="an edit"):
+        listed = {entry.ref.name: entry for entry in list_conversations(stored.layout, files=True)}
     states = {name: (entry.ref.kind, entry.state) for name, entry in listed.items()}
     general = dict.fromkeys(("broken", "good", "link", "newer"), ("general", ""))
     edits = {"edit-1": ("edit", "unfinished"), "edit-2": ("edit", "at work"), "kept-1": ("edit", "kept")}
@@ -264,5 +264,5 @@ def test_a_folder_that_is_a_link_is_not_followed(stored: StoredConversations) ->
     with pytest.raises(Refused, match="symbolic link"):
         stored.copy("save", "file:a.py", stored.place("fast"))
     with pytest.raises(Refused, match="symbolic link"):
-        entries(stored.layout)
+        list_conversations(stored.layout)
     assert list(elsewhere.iterdir()) == []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.memory.conversations import checked, refuse_reserved
+from repoagent.memory.conversations import check_name, refuse_reserved
 
 BAD = {
     "": "empty",
@@ -40,27 +40,29 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_names(name: str) -> None:
     with pytest.raises(UsageError, match="invalid conversation name") as caught:
-        checked(name)
+        check_name(name)
     assert BAD[name] in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["edit-1", "EDIT-1", "kept-x", "run-2026", "Chat-a"])
 def test_reserved_names(name: str) -> None:
-    assert checked(name) == name
+    assert check_name(name) == name
     with pytest.raises(UsageError, match="is reserved"):
         refuse_reserved(name)
 
 
 def test_one_name_for_both_forms_of_a_letter() -> None:
-    assert checked(unicodedata.normalize("NFD", "café")) == "café"
+    assert check_name(unicodedata.normalize("NFD", "café")) == "café"
 
 
 @settings(max_examples=60)
 @given(st.text(max_size=300))
 def test_no_name_leads_anywhere_else(name: str) -> None:
     try:
-        valid = checked(name)
+        valid = check_name(name)
     except UsageError:
         return
-    assert valid == checked(valid) and "/" not in valid and not valid.startswith(".") and valid.isprintable()
+    assert (
+        valid == check_name(valid) and "/" not in valid and not valid.startswith(".") and valid.isprintable()
+    )
     assert len(f"{valid}.md.lock".encode()) < 255

@@ -15,23 +15,23 @@ from tests.memory.conversations.conftest import StoredConversations
 _WORKER = """
 import sys
 from pathlib import Path
-from repoagent.llm.conversation import Turn, append
-from repoagent.memory.conversation_log import ConcurrentChange, change
-from repoagent.memory.conversations import named
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.llm.conversation import Turn, append_turns
+from repoagent.memory.conversation_log import ConcurrentChange, change_conversation
+from repoagent.memory.conversations import conversation_named
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.storage.atomic import read_regular
 
-place_of_all = layout(open_worktree(Path(sys.argv[1])))
+place_of_all = layout_of(open_worktree(Path(sys.argv[1])))
 who, steps = sys.argv[2], int(sys.argv[3])
-place = named(place_of_all, "shared")
+place = conversation_named(place_of_all, "shared")
 for step in range(steps):
     if who.startswith("a"):
-        append(place.path, Turn("user", f"{who} {step}"))
+        append_turns(place.path, Turn("user", f"{who} {step}"))
         continue
     while True:
         data = read_regular(place.path)
         try:
-            change(place_of_all, place, data, data + f"{who} {step}\\n".encode(), "edit")
+            change_conversation(place_of_all, place, data, data + f"{who} {step}\\n".encode(), "edit")
             break
         except ConcurrentChange:
             pass

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import Turn, dumps, loads
-from repoagent.memory.conversation_log import check
+from repoagent.memory.conversation_log import check_rewrite
 from repoagent.memory.conversations import about_of, with_about
 from tests.memory.conversations.conftest import TALK
 
@@ -53,15 +53,15 @@ BAD: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", [*GOOD, *BAD])
 def test_what_a_change_must_preserve(name: str) -> None:
     after, why = (GOOD[name], "") if name in GOOD else BAD[name]
-    problem = check(BEFORE, after)
+    problem = check_rewrite(BEFORE, after)
     assert why in problem and bool(problem) == bool(why)
 
 
 def test_exceptions_from_these_rules() -> None:
-    assert check(BEFORE, text(AGAIN, LAST), user_turns=True) == ""
-    assert "cannot follow assistant" in check(BEFORE, text(USER, REPLY, LAST), user_turns=True)
+    assert check_rewrite(BEFORE, text(AGAIN, LAST), user_turns=True) == ""
+    assert "cannot follow assistant" in check_rewrite(BEFORE, text(USER, REPLY, LAST), user_turns=True)
     unusual = text(REPLY, LAST, USER)
-    assert check(unusual, text(replace(REPLY, text="x"), LAST, USER)) == ""
+    assert check_rewrite(unusual, text(replace(REPLY, text="x"), LAST, USER)) == ""
 
 
 ROLES = st.sampled_from(["user", "assistant", "observation"])
@@ -73,7 +73,7 @@ TURNS = st.lists(st.builds(Turn, ROLES, st.text(max_size=30)), max_size=6)
 def test_user_turns_are_never_changed_in_silence(old: Sequence[Turn], new: Sequence[Turn]) -> None:
     before = dumps(old, "aaaaaaaa")
     after = dumps(new, loads(before).nonce)
-    if check(before, after) == "":
+    if check_rewrite(before, after) == "":
         kept, said = ([turn for turn in loads(text).turns if turn.role == "user"] for text in (after, before))
         assert kept == said
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from repoagent.errors import Refused
 from repoagent.git.files import read_source
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import memories
+from repoagent.memory.identity.store import read_memories
 from tests.memory.conftest import fail, workspace_at
 
 
@@ -76,7 +76,7 @@ class Stage:
             state = self.state()
             assert self.answers(paths) == truth, "asked again"
             assert self.state() == state, "something was written although nothing had changed"
-            found = memories(self.layout, warn=fail)
+            found = read_memories(self.layout, warn=fail)
             assert len(found) == len(self.folders)
             last = {each.folder.name: each.identity.rekeyings[-1].reason for each in found}
             for name, reason in reasons.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.memory.edit_records import read_edits
-from repoagent.memory.identity.store import memories
+from repoagent.memory.identity.store import read_memories
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff, run, script
@@ -47,7 +47,7 @@ def stage(repo: GitRepo) -> Stage:
 
 def called(stage: Stage, **paths: str) -> None:
     """The memories get short names, by the path that each has now."""
-    by_path = {each.identity.path: each.folder.name for each in memories(stage.layout)}
+    by_path = {each.identity.path: each.folder.name for each in read_memories(stage.layout)}
     stage.folders.update({name: by_path[path] for name, path in paths.items()})
 
 

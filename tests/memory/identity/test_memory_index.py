@@ -14,8 +14,8 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.identity import memory_index
-from repoagent.memory.identity.record import Identity, save
-from repoagent.memory.identity.store import listing
+from repoagent.memory.identity.record import Identity, save_identity
+from repoagent.memory.identity.store import memory_paths
 from repoagent.storage import database
 from tests.memory.conftest import Workspace, atomic_save, edited, fail, kill_after, text
 
@@ -123,10 +123,10 @@ def test_folders_copied_renamed_and_deleted_by_hand(workspace: Workspace) -> Non
     shutil.copytree(memory / "by hand", memory / "copy")
     shutil.rmtree(memory / "by hand")
     assert workspace.folder("a.py") == "copy"
-    assert listing(workspace.layout)[0] == ("a.py", "copy")
+    assert memory_paths(workspace.layout)[0] == ("a.py", "copy")
     shutil.rmtree(memory / "copy")
     assert workspace.folder("a.py") is None
-    assert [path for path, _ in listing(workspace.layout)] == ["b.py"]
+    assert [path for path, _ in memory_paths(workspace.layout)] == ["b.py"]
 
 
 @pytest.mark.parametrize("few", [0, 8], indirect=True)
@@ -142,7 +142,7 @@ def test_an_identity_edited_by_hand(workspace: Workspace) -> None:
     (a.folder / "identity.json").write_text(json.dumps(value))
     atomic_save(workspace.worktree.top / "found.py", text("a"))
     (workspace.worktree.top / "a.py").unlink()
-    assert [path for path, _ in listing(workspace.layout)] == ["b.py", "found.py"]
+    assert [path for path, _ in memory_paths(workspace.layout)] == ["b.py", "found.py"]
     assert workspace.folder("found.py") == a.folder.name
 
 
@@ -152,7 +152,7 @@ def test_an_identity_rewritten_within_one_tick_of_the_clock(workspace: Workspace
     for path in ("one.py", "two.py", "six.py"):
         file.write_text(json.dumps({"version": 1, "path": path}))
         os.utime(file, ns=(now, now))
-        assert path in dict(listing(workspace.layout))
+        assert path in dict(memory_paths(workspace.layout))
 
 
 def test_names_that_lead_out_are_not_followed(workspace: Workspace, file: Path, tmp_path: Path) -> None:
@@ -171,19 +171,19 @@ def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
     for path, name in names.items():
         (workspace.layout.memory / name).mkdir()
         workspace.repo.write(path, text(path))
-        save(workspace.layout.memory / name, Identity(path).seen(f"{len(name):040}", "/elsewhere"))
+        save_identity(workspace.layout.memory / name, Identity(path).seen(f"{len(name):040}", "/elsewhere"))
     code = (
         "import sys, os; from pathlib import Path; import repoagent.memory.identity.memory_index as i; i.FEW = 0\n"
-        "from repoagent.memory.identity.store import remember; from repoagent.git.worktree import layout, open_worktree\n"
+        "from repoagent.memory.identity.store import remember_file; from repoagent.git.worktree import layout, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"
         "    for n in range(15):\n"
-        "        p = f'm{n}.py'; remember(layout(w), w, p, (w.top / p).read_bytes(), commit=os.urandom(4).hex())\n"
+        "        p = f'm{n}.py'; remember_file(layout(w), w, p, (w.top / p).read_bytes(), commit=os.urandom(4).hex())\n"
         "        (w.top / '.repoagent/memory.db').unlink(missing_ok=True) if n == 7 else None\n"
     )
     for moment in (0.0, 0.05):
         kill_after(moment, code, str(workspace.worktree.top))
-    found = dict(listing(workspace.layout, warn=fail))
+    found = dict(memory_paths(workspace.layout, warn=fail))
     assert {path: name for path, name in found.items() if path in names} == names
     with memory_index.open_index(workspace.layout, fail) as opened:
         assert all(name in opened.names(memory_index.PATH, path) for path, name in names.items())

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Memory
-from repoagent.memory.identity.store import memories, relink, remember
+from repoagent.memory.identity.store import read_memories, relink_memory, remember_file
 from tests.conftest import GitRepo
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.memory.conftest import Workspace, atomic_save, edited, text, workspace_at
@@ -36,7 +36,7 @@ def test_a_reused_inode_inherits_nothing(workspace: Workspace) -> None:
     mine = workspace.remember("new.py").identity
     assert mine.path == "new.py" and mine.earlier_paths == ()
     # and the first owner has lost the claim to the inode
-    former = next(memory for memory in memories(workspace.layout) if memory.identity.path == "a.py")
+    former = next(memory for memory in read_memories(workspace.layout) if memory.identity.path == "a.py")
     assert not set(former.identity.keys) & set(mine.keys)
     # nor is an empty file known by its inode
     (top / "empty.py").write_bytes(b"")
@@ -59,7 +59,7 @@ def test_our_own_edit_may_change_everything(workspace: Workspace) -> None:
     atomic_save(workspace.worktree.top / "renamed.py", text("not a line is left"))
     (workspace.worktree.top / "a.py").unlink()
     data = workspace.repo.read("renamed.py")
-    after = remember(workspace.layout, workspace.worktree, "renamed.py", data, memory=before)
+    after = remember_file(workspace.layout, workspace.worktree, "renamed.py", data, memory=before)
     assert after.folder == before.folder and after.identity.path == "renamed.py"
     assert workspace.folder("renamed.py") == before.folder.name
 
@@ -118,7 +118,7 @@ def test_without_commits_and_odd_names(tmp_path: Path) -> None:
 
 
 def link(workspace: Workspace, memory: Memory, path: str) -> Memory:
-    return relink(workspace.layout, workspace.worktree, memory, path)
+    return relink_memory(workspace.layout, workspace.worktree, memory, path)
 
 
 def test_a_memory_that_lost_its_file_is_linked_to_it_again(workspace: Workspace) -> None:
@@ -164,7 +164,9 @@ def test_invalid_links_are_refused_and_change_nothing(workspace: Workspace) -> N
             link(workspace, a, path)
     with pytest.raises(Refused, match="cannot read memory"):
         link(workspace, Memory(workspace.layout.memory / "gone", a.identity), "a.py")
-    assert {each.folder: (each.folder / FILE).read_bytes() for each in memories(workspace.layout)} == before
+    assert {
+        each.folder: (each.folder / FILE).read_bytes() for each in read_memories(workspace.layout)
+    } == before
 
 
 def test_a_clone_without_blobs(workspace: Workspace) -> None:

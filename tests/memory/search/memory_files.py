@@ -10,10 +10,10 @@ from pathlib import Path
 
 from repoagent.llm.conversation import Turn, dumps
 from repoagent.memory.search.index import in_memory, snapshot_files, update
-from repoagent.memory.search.search import Hit, Search, search
+from repoagent.memory.search.search import Hit, SearchOptions, search_memories
 from repoagent.storage.layout import Layout
 
-ALL = Search()
+ALL = SearchOptions()
 Rows = list[tuple[object, ...]]
 
 
@@ -59,10 +59,10 @@ class MemoryFiles:
     def conversation(self, path: str, *turns: Turn) -> Path:
         return self.write(path, dumps(turns))
 
-    def search(self, query: str, how: Search = ALL) -> list[Hit]:
-        return search(self.layout, query, how=how, warn=self.warnings.append)
+    def search(self, query: str, how: SearchOptions = ALL) -> list[Hit]:
+        return search_memories(self.layout, query, how=how, warn=self.warnings.append)
 
-    def files(self, query: str, how: Search = ALL) -> list[str]:
+    def files(self, query: str, how: SearchOptions = ALL) -> list[str]:
         assert not self.warnings
         return [hit.file or hit.name for hit in self.search(query, how)]
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from repoagent.errors import Busy
 from repoagent.llm.conversation import Turn
 from repoagent.memory.search import index
-from repoagent.memory.search.search import search
+from repoagent.memory.search.search import search_memories
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.locks import locked
+from repoagent.storage.locks import hold_lock
 from tests.memory.search.memory_files import MemoryFiles, layout_at
 
 
@@ -103,11 +103,11 @@ def test_links_and_other_non_files_are_left_out(memories: MemoryFiles, tmp_path:
 def test_another_process_holds_the_lock(parser: MemoryFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
     lock = parser.root / "recall.lock"
-    with locked(lock, label="the index"), pytest.raises(Busy, match="cannot lock the search index"):
+    with hold_lock(lock, label="the index"), pytest.raises(Busy, match="cannot lock the search index"):
         parser.search("parser")
     expect(parser)
     assert {stat.S_IMODE(path.stat().st_mode) for path in parser.root.glob("recall.*")} == {0o600}
-    with locked(lock, label="the index"):
+    with hold_lock(lock, label="the index"):
         time.sleep(0.06)  # the first look was too near to the writing to be sure of
     expect(parser)
 
@@ -191,11 +191,11 @@ def test_an_updated_index_equals_a_rebuilt_one(rounds: list[list[tuple[str, byte
 _SEARCH = """
 import sys
 from repoagent.memory.search import index
-from repoagent.memory.search.search import search
+from repoagent.memory.search.search import search_memories
 from tests.memory.search.memory_files import layout_at
 from pathlib import Path
 for word in sys.argv[2:]:
-    print(len(search(layout_at(Path(sys.argv[1])), word)), flush=True)
+    print(len(search_memories(layout_at(Path(sys.argv[1])), word)), flush=True)
 """
 
 
@@ -217,7 +217,7 @@ def test_a_kill_at_any_moment_leaves_an_index(memories: MemoryFiles, tmp_path: P
         time.sleep(chance.uniform(0.1, 0.9))
         process.kill()
         process.communicate(timeout=60)
-        assert search(layout_at(tmp_path), f'"lexer in turn {turn}"', warn=memories.warnings.append)
+        assert search_memories(layout_at(tmp_path), f'"lexer in turn {turn}"', warn=memories.warnings.append)
     assert memories.rows() == memories.rebuilt() and not memories.warnings
 
 

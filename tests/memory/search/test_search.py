@@ -13,7 +13,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.notes import add_note
 from repoagent.memory.search import index
-from repoagent.memory.search.search import Search, hit_line, search
+from repoagent.memory.search.search import SearchOptions, hit_line, search_memories
 from repoagent.storage.layout import Layout
 from tests.memory.conftest import Workspace, fail
 from tests.memory.search.memory_files import MemoryFiles
@@ -22,7 +22,10 @@ from tests.memory.test_files import record
 
 def lines(layout: Layout, query: str, limit: int = 10) -> list[str]:
     """The hits as lines for a model."""
-    return [hit_line(hit) for hit in search(layout, query, how=Search(limit=limit, width=400), warn=fail)]
+    return [
+        hit_line(hit)
+        for hit in search_memories(layout, query, how=SearchOptions(limit=limit, width=400), warn=fail)
+    ]
 
 
 def test_nothing_is_remembered_and_nothing_is_made(workspace: Workspace, memories: MemoryFiles) -> None:
@@ -72,9 +75,9 @@ def test_words_of_the_path_count(memories: MemoryFiles) -> None:
 def test_new_passages_and_files_with_more_matches_rank_higher(memories: MemoryFiles) -> None:
     memories.notes("old.py", "2020-01-01: the cache is cold")
     memories.notes("new.py", "2026-11-01: the cache is warm")
-    assert memories.files("cache", Search(today=date(2026, 11, 22))) == ["new.py", "old.py"]
+    assert memories.files("cache", SearchOptions(today=date(2026, 11, 22))) == ["new.py", "old.py"]
     memories.notes("many.py", "2020-01-01: cache one", "2020-01-01: cache two", "2020-01-01: cache six")
-    assert memories.files("cache", Search(limit=1, today=date(2026, 11, 22))) == ["many.py"]
+    assert memories.files("cache", SearchOptions(limit=1, today=date(2026, 11, 22))) == ["many.py"]
 
 
 def test_phrases_kinds_files_and_limit(memories: MemoryFiles) -> None:
@@ -89,11 +92,11 @@ def test_phrases_kinds_files_and_limit(memories: MemoryFiles) -> None:
     assert memories.search("zzzzqqqq") == memories.search(" ?! ") == memories.search("") == []
     assert memories.files('"order of results"') == ["src/a.py"]
     assert memories.files('"results of order"') == []
-    assert set(memories.files("order", Search(kinds=("edit", "summary")))) == {"src/b.py", "src/s.py"}
-    assert set(memories.files("order", Search(files=["src"]))) == {"src/a.py", "src/b.py", "src/s.py"}
-    assert memories.files("order", Search(files=["src/b.py"])) == ["src/b.py"]
-    assert memories.files("order", Search(files=["sr"])) == []
-    assert len(memories.files("order", Search(limit=2))) == 2
+    assert set(memories.files("order", SearchOptions(kinds=("edit", "summary")))) == {"src/b.py", "src/s.py"}
+    assert set(memories.files("order", SearchOptions(files=["src"]))) == {"src/a.py", "src/b.py", "src/s.py"}
+    assert memories.files("order", SearchOptions(files=["src/b.py"])) == ["src/b.py"]
+    assert memories.files("order", SearchOptions(files=["sr"])) == []
+    assert len(memories.files("order", SearchOptions(limit=2))) == 2
 
 
 def test_a_hit_has_its_path_and_line(memories: MemoryFiles) -> None:
@@ -124,7 +127,7 @@ def test_the_searching_conversation_is_left_out(memories: MemoryFiles) -> None:
     call = Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>')
     asking = memories.conversation("conversations/run-1.md", call)
     memories.conversation("conversations/run-2.md", Turn("user", "the cache is shared"))
-    how = Search(without=asking)
+    how = SearchOptions(without=asking)
     assert [hit.name for hit in memories.search("why is the cache shared", how)] == ["run-2"]
     assert len(memories.search("why is the cache shared", replace(how, kinds=["conversation"]))) == 1
     assert len(memories.search("why is the cache shared")) == 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from repoagent.memory.search.index import in_memory
 from repoagent.memory.search.passages import stem, words_of
-from repoagent.memory.search.search import Search, parse, ranked, snippet
+from repoagent.memory.search.search import SearchOptions, parse_query, ranked, snippet
 
 ANY = st.text() | st.text(alphabet="\"'*()-:^+{}ANDORNEAnot \n\0\ud800éß日本_.", max_size=40)
 
@@ -60,7 +60,7 @@ def test_words_contain_no_sqlite_syntax(text: str) -> None:
     ],
 )
 def test_a_query_is_words_and_phrases(text: str, words: str, phrases: tuple[tuple[str, ...], ...]) -> None:
-    assert (parse(text).words, parse(text).phrases) == (tuple(words.split()), phrases)
+    assert (parse_query(text).words, parse_query(text).phrases) == (tuple(words.split()), phrases)
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def index() -> Iterator[sqlite3.Connection]:
 @given(text=ANY)
 @example(text='a OR NEAR("b c*" near) -title:{near} ^a + (\'')
 def test_any_text_is_a_query(index: sqlite3.Connection, text: str) -> None:
-    query = parse(text)
+    query = parse_query(text)
     assert query.words or not words_of(text).parts
-    ranked(index, query, Search(kinds=("note",), files=(text,), today=date(2026, 1, 1)), Path())
+    ranked(index, query, SearchOptions(kinds=("note",), files=(text,), today=date(2026, 1, 1)), Path())
 
 
 @given(ANY, ANY, st.integers(20, 200))
 def test_a_snippet_is_one_line_that_fits_and_its_marks_are_words(text: str, asked: str, width: int) -> None:
-    query = parse(asked)
+    query = parse_query(asked)
     found = snippet(text, query, width)
     assert len(found.text) <= width + 1 and "\n" not in found.text
     assert 0 <= found.lines <= text.count("\n")
@@ -93,6 +93,6 @@ def test_a_snippet_is_one_line_that_fits_and_its_marks_are_words(text: str, aske
 
 def test_a_snippet_shows_most_words_of_the_query() -> None:
     text = "one cache here\n" + "nothing at all\n" * 60 + "the cache of readConfig\n" + "more\n" * 60
-    found = snippet(text, parse("cache of read_config"), 80)
+    found = snippet(text, parse_query("cache of read_config"), 80)
     assert [found.text[start:end] for start, end in found.marks] == ["cache", "readConfig"]
     assert found.lines == 61 and found.text.startswith("…the cache") and found.text.endswith("…")

@@ -12,7 +12,7 @@ import pytest
 from repoagent.errors import ModelError
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Meter
-from repoagent.memory.file_summaries import FileSummary, plan, summarize
+from repoagent.memory.file_summaries import FileSummary, plan_summary, summarize_file
 from repoagent.memory.file_summary_store import SourceFile, SummaryCache
 from repoagent.storage.layout import Layout
 
@@ -68,9 +68,9 @@ class Workspace:
     ) -> FileSummary:
         """The summary of these bytes, in about as many calls as the plan said."""
         file, cache = SourceFile(path, data), SummaryCache(self.layout, refresh, warn=pytest.fail)
-        todo = plan([file], cache, **options)
+        todo = plan_summary([file], cache, **options)
         before = len(self.model.requests)
-        done = summarize(file, cache, self.model, Meter(), **options)
+        done = summarize_file(file, cache, self.model, Meter(), **options)
         assert todo.asked == done.paid
         made = len(self.model.requests) - before
         # how many calls a long join takes depends on what was said

@@ -6,7 +6,7 @@ import pytest
 
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.usage import Limits, Meter, Price
-from repoagent.memory.file_summaries import plan, purpose, summarize, summary_block
+from repoagent.memory.file_summaries import plan_summary, stored_purpose, summarize_file, summary_block
 from repoagent.memory.file_summary_store import SourceFile, SummaryCache
 from tests.memory.summaries.conftest import BROKEN, Workspace, changed, function, large
 
@@ -35,7 +35,7 @@ def test_an_unusable_answer_is_not_stored(workspace: Workspace, reply: str) -> N
 
 
 def test_a_join_that_fails_leaves_no_summary_of_the_file(workspace: Workspace) -> None:
-    parts = plan([SourceFile("src/app.py", large())], SummaryCache(workspace.layout)).asked
+    parts = plan_summary([SourceFile("src/app.py", large())], SummaryCache(workspace.layout)).asked
     workspace.says(*[f"It is part {n}." for n in range(parts)], BROKEN)
     with pytest.raises(ModelError):
         workspace.ask(large())
@@ -47,10 +47,10 @@ def test_limits_hold_before_each_call(workspace: Workspace) -> None:
     file, cache = SourceFile("src/app.py", large()), SummaryCache(workspace.layout)
     meter = Meter(Limits(cost=0.0001), lambda spec: Price(1.0, 1.0))
     with pytest.raises(LimitReached):
-        summarize(file, cache, workspace.model, meter)
+        summarize_file(file, cache, workspace.model, meter)
     assert workspace.model.requests == []
     with pytest.raises(LimitReached):
-        summarize(file, cache, workspace.model, Meter(Limits(turns=2)))
+        summarize_file(file, cache, workspace.model, Meter(Limits(turns=2)))
     assert len(workspace.model.requests) == len(workspace.files) == 2
 
 
@@ -186,7 +186,7 @@ def test_blank_parts_need_no_call(workspace: Workspace) -> None:
 
 def test_nothing_is_stored_without_a_layout(workspace: Workspace) -> None:
     cache = SummaryCache(None)
-    done = summarize(SourceFile("a.py", SMALL), cache, workspace.model, Meter())
+    done = summarize_file(SourceFile("a.py", SMALL), cache, workspace.model, Meter())
     assert done.summary.path is None and workspace.files == []
 
 
@@ -200,9 +200,9 @@ def test_no_summary_for_a_changed_small_file(workspace: Workspace) -> None:
     assert summary_block(workspace.layout, "a.py", SMALL) == (
         "Summary of the file (by test/scripted):\nIt adds numbers. Keep f pure.\n"
     )
-    assert purpose(workspace.layout, "a.py", SMALL) == "It adds numbers."
+    assert stored_purpose(workspace.layout, "a.py", SMALL) == "It adds numbers."
     assert summary_block(workspace.layout, "a.py", SMALL + b"#\n") == ""
-    assert purpose(workspace.layout, "a.py", SMALL + b"#\n") == ""
+    assert stored_purpose(workspace.layout, "a.py", SMALL + b"#\n") == ""
     assert summary_block(workspace.layout, "a.py", b"") == ""
     # the same text at another path
     assert "It adds numbers." in summary_block(workspace.layout, "b.py", SMALL)
@@ -218,7 +218,7 @@ def test_a_large_file_has_a_summary_while_nearly_unchanged(workspace: Workspace)
     edited = data[:at] + b" 8  #" + data[at + 5 :]
     block = summary_block(workspace.layout, "src/app.py", edited)
     assert f"of an older version: 1 of {parts} parts changed since" in block
-    assert purpose(workspace.layout, "src/app.py", edited) == ""
+    assert stored_purpose(workspace.layout, "src/app.py", edited) == ""
     assert summary_block(workspace.layout, "src/app.py", data[: len(data) // 2]) == ""
     block = summary_block(workspace.layout, "src/app.py", data + b"# more\n")
     assert f"1 of {parts} parts changed since" in block

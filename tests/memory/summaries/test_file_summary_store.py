@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused
 from repoagent.llm.model import printable
 from repoagent.memory import file_summary_store as store
-from repoagent.memory.file_summary_store import Summary, SummaryCache, SummaryPart, SummaryRecord
+from repoagent.memory.file_summary_store import StoredSummary, SummaryCache, SummaryPart, SummaryRecord
 from repoagent.storage.layout import Layout
 
 KEY = "0123456789abcdef" * 4
 TEXT = "It is one.\n\n- main: starts it"
-SAID = Summary(TEXT, "src/app.py, lines 1-3", "test/x", "2026-11-22T11:09:14+00:00")
+SAID = StoredSummary(TEXT, "src/app.py, lines 1-3", "test/x", "2026-11-22T11:09:14+00:00")
 
 
 @settings(max_examples=30)
@@ -26,7 +26,7 @@ def test_a_summary_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, te
     if not text or text.encode("utf-8", "ignore").decode() != text:
         return
     folder = tmp_path_factory.mktemp("kept")
-    store.write_summary(folder, KEY, Summary(text, about))
+    store.write_summary(folder, KEY, StoredSummary(text, about))
     found = store.read_summary(folder, KEY)
     assert found is not None and (found.text, found.edited) == (text, False)
 
@@ -76,12 +76,12 @@ def test_a_concurrently_stored_summary_stays(tmp_path: Path) -> None:
     mine, theirs = SummaryCache(layout), SummaryCache(layout)
     assert mine.known(KEY) is None and theirs.known(KEY) is None
     theirs.keep(KEY, SAID)
-    assert mine.keep(KEY, Summary("It is another.")).text == SAID.text
+    assert mine.keep(KEY, StoredSummary("It is another.")).text == SAID.text
     assert mine.known(KEY) == theirs.known(KEY)
     place = store.place_of(layout.summaries / "files", KEY)
     place.write_text(place.read_text().replace("one", "corrected"))
     anew = SummaryCache(layout, refresh=True)
-    assert anew.keep(KEY, Summary("It is another.")).text.startswith("It is corrected.")
+    assert anew.keep(KEY, StoredSummary("It is another.")).text.startswith("It is corrected.")
 
 
 def test_a_record_reads_back_equal_and_a_broken_one_is_none(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index.index import open_index
-from repoagent.review.finding import Outcome
+from repoagent.review.finding import ReviewOutcome
 from repoagent.review.read_diff import How
 from tests.conftest import GitRepo
 from tests.review.builders import Files, history
@@ -45,7 +45,7 @@ def _stream(commits: Commits) -> bytes:
     return "".join([*parts, "done\n"]).encode()
 
 
-def answer(repo: GitRepo, how: How = "staged", value: str = "", level: str = "warning") -> Outcome:
+def answer(repo: GitRepo, how: How = "staged", value: str = "", level: str = "warning") -> ReviewOutcome:
     """The result of the check of the history, with the whole index."""
     with open_index(open_worktree(repo.top)) as index:
         index.update("HEAD")

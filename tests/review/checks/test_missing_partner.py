@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from repoagent.review.change import Lines
+from repoagent.review.change import ChangedLines
 from repoagent.review.checks.file_kinds import only_comments
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.review.builders import Files, change_of, history, modified, stage
@@ -154,5 +154,7 @@ def test_only_comments_changed(path: str, old: str, new: str, expected: bool) ->
         del before[0], after[0]
     while before and after and before[-1] == after[-1]:
         del before[-1], after[-1]
-    change = change_of(modified(path), old.encode(), new.encode(), Lines(1, tuple(before), 1, tuple(after)))
+    change = change_of(
+        modified(path), old.encode(), new.encode(), ChangedLines(1, tuple(before), 1, tuple(after))
+    )
     assert only_comments(change, *change.files) is expected

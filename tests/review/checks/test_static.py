@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import layout_of
 from repoagent.review.checks import module_names
-from repoagent.review.checks.module_names import Use
+from repoagent.review.checks.module_names import NameUse
 from repoagent.review.finding import Finding
-from repoagent.review.report_formats import FORMATS, render
+from repoagent.review.report_formats import FORMATS, render_report
 from repoagent.review.review import ReviewSession, review
 from tests.conftest import GitRepo
 from tests.review.builders import TOKEN, Files, brief, read, settings_of, stage, static
@@ -90,10 +90,10 @@ def test_a_secret_is_never_shown(repo: GitRepo) -> None:
     stage(repo, {"help.py": CODE}, commit="before")
     stage(repo, {"help.py": f'{CODE}TOKEN = "{TOKEN}"\n'})
     worktree, settings = settings_of(repo, {})
-    report = review(read(repo.top), ReviewSession(worktree, layout(worktree), settings))
+    report = review(read(repo.top), ReviewSession(worktree, layout_of(worktree), settings))
     assert report.findings[0].quote == 'TOKEN = "***"' and b'TOKEN = "***"' in report.by_file["help.py"]
     for form in FORMATS:
-        assert TOKEN[:12].encode() not in render(report, form)
+        assert TOKEN[:12].encode() not in render_report(report, form)
     assert TOKEN[:12] not in repr(report)
 
 
@@ -213,7 +213,7 @@ def test_disabled_rules_and_ignored_files(repo: GitRepo) -> None:
     assert result.unseen == ("1 file listed in .repoagentignore",)
     worktree, settings = settings_of(repo, {})
     report = review(
-        read(repo.top), ReviewSession(worktree, layout(worktree), settings), ["c.py (a conflict)"]
+        read(repo.top), ReviewSession(worktree, layout_of(worktree), settings), ["c.py (a conflict)"]
     )
     assert report.unseen == ("c.py (a conflict)", *result.unseen)
     assert (report.model, report.tokens, report.cost) == ("", 0, None)
@@ -237,7 +237,7 @@ def test_long_chains_of_elif_and_of_attributes_are_parsed() -> None:
     assert {"a", "b", "m"} == names.keys()
     assert len(module_names.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
     chain = b"import m\nx = m.gone0" + b".b" * 900 + b"\n"
-    assert module_names.python_uses("a.py", chain, "m.py", NAMES) == [Use("gone0", 2, imported=False)]
+    assert module_names.python_uses("a.py", chain, "m.py", NAMES) == [NameUse("gone0", 2, imported=False)]
 
 
 @pytest.mark.parametrize(

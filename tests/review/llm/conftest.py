@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.config.layers import load
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.config.layers import load_settings
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.review.change import Change
-from repoagent.review.finding import Outcome
+from repoagent.review.finding import ReviewOutcome
 from repoagent.review.llm.review import model_findings
 from repoagent.review.read_diff import How
 from repoagent.review.review import ReviewSession
@@ -69,13 +69,13 @@ class Reviewing:
     def session(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
         worktree = open_worktree(self.repo.top)
         flags = {"model": self.script.spec, **{key.replace("__", "."): value for key, value in flags.items()}}
-        settings = load(layout(worktree), flags=flags, cwd=self.repo.top)
+        settings = load_settings(layout_of(worktree), flags=flags, cwd=self.repo.top)
         return ReviewSession(
-            worktree, layout(worktree), settings, self.warnings.append, self.progress.append, record=record,
+            worktree, layout_of(worktree), settings, self.warnings.append, self.progress.append, record=record,
             afresh=afresh,
         )  # fmt: skip
 
-    def __call__(self, how: How = "staged", value: str = "", **flags: object) -> Outcome:
+    def __call__(self, how: How = "staged", value: str = "", **flags: object) -> ReviewOutcome:
         return model_findings(self.change(how, value), self.session(**flags))
 
     def stage(self, **files: str | bytes) -> None:

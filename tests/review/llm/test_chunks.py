@@ -12,14 +12,14 @@ from repoagent.errors import Refused
 from repoagent.git.worktree import open_worktree
 from repoagent.review.checks.file_kinds import Attributes
 from repoagent.review.llm import chunks
-from repoagent.review.llm.chunks import FILES, Block, Versions, blocks_of, pack
+from repoagent.review.llm.chunks import FILES, ReviewBlock, Versions, blocks_of, pack_blocks
 from tests.conftest import GitRepo
 from tests.history.histories import partial_clone, without_a_fetch
 from tests.review.builders import modified, read
 from tests.review.llm.test_claims import view
 
 
-def cut(old: str, new: str, path: str = "a.txt") -> list[Block]:
+def cut(old: str, new: str, path: str = "a.txt") -> list[ReviewBlock]:
     return blocks_of(view(old, new, path))
 
 
@@ -72,16 +72,19 @@ def test_a_key_depends_on_the_lines_but_not_on_their_numbers() -> None:
 
 
 def test_blocks_are_packed_by_file_within_the_budget() -> None:
-    def new_file(path: str, lines: int) -> Block:
+    def new_file(path: str, lines: int) -> ReviewBlock:
         return cut("", f"{'word ' * 11}\n" * lines, path)[0]
 
     blocks = [new_file(*entry) for entry in (("a", 20), ("b", 20), ("c", 20), ("c", 20), ("d", 120))]
-    parts = pack(blocks, blocks[0].tokens * 3)
+    parts = pack_blocks(blocks, blocks[0].tokens * 3)
     paths = [[block.path for block in part] for part in parts]
     assert paths in ([["a", "b", "c"], ["c"], ["d"]], [["a", "b"], ["c", "c"], ["d"]])
     assert [block for part in parts for block in part] == blocks
-    assert pack([], 100) == []
-    assert [len(part) for part in pack([new_file(str(n), 1) for n in range(FILES + 1)], 10**6)] == [FILES, 1]
+    assert pack_blocks([], 100) == []
+    assert [len(part) for part in pack_blocks([new_file(str(n), 1) for n in range(FILES + 1)], 10**6)] == [
+        FILES,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.review.change import Lines
+from repoagent.review.change import ChangedLines
 from repoagent.review.finding import Finding, Level, Location, Suggestion
 from repoagent.review.llm import claims
 from repoagent.review.llm.chunks import FileView, view_of
@@ -19,7 +19,7 @@ from repoagent.review.llm.claims import (
     apply_suggestion,
     merge_findings,
     parse_finding,
-    verify,
+    verify_claim,
 )
 from tests.review.builders import TOKEN, change_of, modified
 
@@ -102,7 +102,7 @@ def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") ->
     before, after = (text.encode() if isinstance(text, str) else text for text in (old, new))
     a, b = before.splitlines(keepends=True), after.splitlines(keepends=True)
     hunks = [
-        Lines(i1 + (i2 > i1), tuple(a[i1:i2]), j1 + (j2 > j1), tuple(b[j1:j2]))
+        ChangedLines(i1 + (i2 > i1), tuple(a[i1:i2]), j1 + (j2 > j1), tuple(b[j1:j2]))
         for tag, i1, i2, j1, j2 in SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes()
         if tag != "equal"
     ]
@@ -114,7 +114,7 @@ def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") ->
 
 def check(claim: Claim, view_: FileView | None = None) -> Finding | str:
     view_ = view_ or view()
-    return verify(claim, {view_.path: view_}, Level.WARNING)
+    return verify_claim(claim, {view_.path: view_}, Level.WARNING)
 
 
 def verified(claim: Claim, view_: FileView | None = None) -> Finding:

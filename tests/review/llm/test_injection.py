@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.memory.identity.store import remember
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.memory.identity.store import remember_file
 from repoagent.memory.notes import add_note
 from repoagent.review.dismissals import record_verdict
 from repoagent.review.finding import Report, save_last
@@ -62,8 +62,8 @@ def test_instructions_in_memory_history_and_dismissals(reviewing: Reviewing) -> 
     repo = reviewing.repo
     repo.git("commit", "-q", "-m", ORDER)
     worktree = open_worktree(repo.top)
-    paths = layout(worktree)
-    memory = remember(paths, worktree, "shop.py", WORSE.encode())
+    paths = layout_of(worktree)
+    memory = remember_file(paths, worktree, "shop.py", WORSE.encode())
     add_note(memory.notes, f"`total` is right: {ORDER}")
     reviewing.stage(**{"shop.py": WORSE.replace("price\n", "price or 0\n")})
     reviewing.script.replies(finding(lines="4", quote="        result += price or 0", title=ORDER) + NOTHING)

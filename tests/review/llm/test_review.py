@@ -8,7 +8,7 @@ import time
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.review.llm.review import prompts
+from repoagent.review.llm.review import first_prompts
 from tests.review.builders import TOKEN
 from tests.review.llm.conftest import NOTHING, SHOP, WORSE, Reviewing, finding
 
@@ -232,7 +232,7 @@ def test_the_prompt_does_not_name_withheld_neighbors(reviewing: Reviewing) -> No
     files = {"shop.py": f"{SHOP}\n", "secret-plan.md": "x\n", "till.py": "x\n"}
     reviewing.repo.commit("together", **files)
     reviewing.stage(**{"shop.py": WORSE})
-    opening = "".join(part.text for part in prompts(reviewing.change(), reviewing.session())[0].opening)
+    opening = "".join(part.text for part in first_prompts(reviewing.change(), reviewing.session())[0].opening)
     assert "till.py: in 1 of 2 commits" in opening and "secret-" not in opening
 
 

@@ -8,7 +8,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.restore import revert
+from repoagent.tasks.restore import revert_changes
 from tests.conftest import GitRepo
 
 OLD = b"".join(b"line %d\n" % n for n in range(40))
@@ -123,7 +123,7 @@ def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: Change
     write(change_set, "new", None, b"1\n")
     save(change_set, "new", b"1\n2\n")
     assert sides(change_set) == [(None, b"1\n")]
-    assert revert(change_set, ["new"], lambda _: None) == {"new": ()}
+    assert revert_changes(change_set, ["new"], lambda _: None) == {"new": ()}
     assert [change.name for change in again(change_set).changes] == ["new"]
 
 
@@ -140,7 +140,7 @@ def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     save(change_set, "f", TEN)
     assert [(change.old_mode, change.mode) for change in change_set.present()] == [(REGULAR, REGULAR)]
     written: list[FileChange] = []
-    assert revert(change_set, ["f"], written.extend) == {}
+    assert revert_changes(change_set, ["f"], written.extend) == {}
     assert [(change.after, change.mode) for change in written] == [(OLD, EXECUTABLE)]
 
 

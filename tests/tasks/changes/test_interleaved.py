@@ -17,7 +17,7 @@ from repoagent.git.transaction.results import InPlace, Inseparable
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.restore import revert, write
+from repoagent.tasks.restore import revert_changes, write_changes
 from tests.conftest import GitRepo
 
 OLD = [f"line {n}" for n in range(12)]
@@ -86,9 +86,9 @@ def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]
 
     def write_now(changes: object) -> None:
         if changes:
-            write(change_set.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")
+            write_changes(change_set.worktree, changes, f"back{len(done)}-{abs(hash(tuple(done)))}")
 
-    left = revert(change_set, ["f"], write_now)
+    left = revert_changes(change_set, ["f"], write_now)
     now = repo.read("f").decode().splitlines()
     assert {line for line in lines if line.startswith("mine")} <= set(now)
     if left:

@@ -9,7 +9,7 @@ from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.command_watch import Watch
+from repoagent.tasks.changes.command_watch import CommandWatch
 from repoagent.tasks.changes.snapshot import settle_command
 from tests.conftest import GitRepo
 from tests.tasks.bare import FINISH, audited, go
@@ -56,7 +56,7 @@ def test_a_submodule_at_another_commit_is_reported(repo: GitRepo, tmp_path: Path
     repo.commit("With a submodule")
     said: list[str] = []
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = Watch(change_set.worktree, change_set, said.append)
+    look = CommandWatch(change_set.worktree, change_set, said.append)
     after = look()
     (repo.top / "lib/new.c").write_text("new\n")
     assert after() == "" and said == []
@@ -72,7 +72,7 @@ def test_a_command_that_cannot_be_started_is_not_taken_for_an_interrupted_one(
 ) -> None:
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
     runner = CommandRunner(repo.top, tmp_path / "output", {}, Gate("ask", path="/usr/bin:/bin"))
-    runner.watch = Watch(change_set.worktree, change_set, lambda said: None)
+    runner.watch = CommandWatch(change_set.worktree, change_set, lambda said: None)
     runner.wrap = lambda argv, report, may: ["/no/such/sandbox", *argv]
     assert "could not start" in runner.tools()[0].perform(Action("run", {}, "ls")).text
     repo.write("mine.txt", "mine\n")

@@ -14,15 +14,15 @@ import pytest
 
 from repoagent.agent.approvals import rules
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
-from repoagent.agent.sandbox.confine import find
+from repoagent.agent.sandbox.confine import find_sandbox
 from repoagent.agent.sandbox.policy import Policy
-from repoagent.config.layers import load
-from repoagent.edit.guards.off_limits import gate
+from repoagent.config.layers import load_settings
+from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.git.files import Content, FileChange
-from repoagent.git.worktree import layout, open_worktree
+from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.tasks.changes import snapshot
-from repoagent.tasks.changes.change_set import named, open_change_set
-from repoagent.tasks.changes.command_watch import Watch
+from repoagent.tasks.changes.change_set import open_change_set, quote_unless_plain
+from repoagent.tasks.changes.command_watch import CommandWatch
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement, hiding_variables
@@ -47,7 +47,7 @@ SHOWS_NOT = [
 
 
 def question(repo: GitRepo, sandbox: str = "landlock") -> Gate:
-    why_not = gate(repo.top, ())
+    why_not = off_limits_gate(repo.top, ())
     worktree = open_worktree(repo.top)
     return Gate(
         "ask", sandbox=sandbox, path=os.environ["PATH"],
@@ -130,7 +130,7 @@ def test_git_does_not_show_the_diff_of_a_tracked_secret(repo: GitRepo) -> None:
     _, model, user = go(repo, *steps, FINISH, FINISH, mode="auto", user=User(allows=nobody))
     assert "correct-horse" not in model.last_prompt
     assert [request.what for request in user.requests] == ["git diff --text", "git diff -a -- ."]
-    if (sandbox := find()) is None or sandbox.mounting:
+    if (sandbox := find_sandbox()) is None or sandbox.mounting:
         assert user.observations[0].ok and "+two" in user.observations[0].text
 
 
@@ -139,8 +139,10 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
     repo.write("conf/.env", "x\n")
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
-    run_dir = RunDirectory(layout(worktree), "run-1")
-    place = create_confinement(worktree, load(run_dir.layout, flags={}), RunRequest("x", "run-1"), run_dir)
+    run_dir = RunDirectory(layout_of(worktree), "run-1")
+    place = create_confinement(
+        worktree, load_settings(run_dir.layout, flags={}), RunRequest("x", "run-1"), run_dir
+    )
     seen: list[Policy] = []
 
     class Told:
@@ -162,7 +164,7 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
 def test_hidden_files_are_updated(repo: GitRepo) -> None:
     repo.commit("Begin", **{".gitignore": "out/\nx/out2/\n", "src/a.py": "a\n"})
     worktree = open_worktree(repo.top)
-    withheld = HiddenFiles(worktree, gate(repo.top, ()))
+    withheld = HiddenFiles(worktree, off_limits_gate(repo.top, ()))
     assert withheld() == {}
     repo.write("src/.env", "x\n")
     assert withheld() == {"src/.env": ""}
@@ -180,12 +182,16 @@ def test_hidden_files_are_updated(repo: GitRepo) -> None:
 
 def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
     kept = (repo.top / ".husky/_", repo.top / ".git")
-    gate_ = Gate("ask", allow=rules.rules(["echo *"]), hidden=rules.HiddenFiles(repo.top), protected=kept)
+    gate_ = Gate(
+        "ask", allow=rules.parse_rules(["echo *"]), hidden=rules.HiddenFiles(repo.top), protected=kept
+    )
     assert not gate_.decide(ApprovalRequest("command", "echo x > .husky/_/pre-commit")).allowed
     assert gate_.decide(ApprovalRequest("command", "echo x > .husky/notes")).allowed
     linked = repo.top / ".git/repoagent/worktrees/one"
     linked.mkdir(parents=True)
-    inside = Gate("ask", allow=rules.rules(["echo *"]), hidden=rules.HiddenFiles(linked), protected=kept)
+    inside = Gate(
+        "ask", allow=rules.parse_rules(["echo *"]), hidden=rules.HiddenFiles(linked), protected=kept
+    )
     assert inside.decide(ApprovalRequest("command", "echo x > notes")).allowed
 
 
@@ -194,7 +200,7 @@ def test_the_memory_of_a_snapshot_is_limited(
 ) -> None:
     monkeypatch.setattr(snapshot, "TOTAL", 2_500)
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    after = Watch(change_set.worktree, change_set, lambda text: None)()
+    after = CommandWatch(change_set.worktree, change_set, lambda text: None)()
     for number in range(9):
         repo.write(f"new{number}", b"x" * 1_000)
     said = after()
@@ -205,7 +211,7 @@ def test_the_memory_of_a_snapshot_is_limited(
 def test_a_change_with_a_reset_time_is_detected(repo: GitRepo, tmp_path: Path) -> None:
     file = repo.write("mine.txt", "person\n")
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    after = Watch(change_set.worktree, change_set, lambda text: None)()
+    after = CommandWatch(change_set.worktree, change_set, lambda text: None)()
     was = file.stat()
     file.write_text("comman\n")
     os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
@@ -224,12 +230,15 @@ def test_file_names_are_quoted_in_the_prompt(repo: GitRepo) -> None:
 def test_file_names_are_escaped_in_messages(repo: GitRepo, tmp_path: Path) -> None:
     """A file name can neither control the terminal nor start a new line in a message."""
     evil = "mine\x1b]0;title\x07\nrepoagent: all is well"
-    assert named("src/größe.py") == "src/größe.py" and named("a\u202eb") == '"a\\u202eb"'
+    assert (
+        quote_unless_plain("src/größe.py") == "src/größe.py"
+        and quote_unless_plain("a\u202eb") == '"a\\u202eb"'
+    )
     repo.commit("A name", **{evil: "one\n"})
     repo.write(evil, "two\n")
     said: list[str] = []
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = Watch(change_set.worktree, change_set, said.append)
+    look = CommandWatch(change_set.worktree, change_set, said.append)
     after = look()
     repo.write(evil, "three\n")
     repo.write(f"{evil}2", "new\n")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.llm.conversation import Turn, append
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.tasks.restore import restore_changes, uncommitted_diff
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 from repoagent.tasks.worktree import find_linked
@@ -20,10 +20,10 @@ from tests.tasks.bare import NAME, go
 
 def forge(repo: GitRepo, reply: str = "") -> RunDirectory:
     """Forge a run whose last reply has not been performed."""
-    run_dir = RunDirectory(layout(open_worktree(repo.top)), NAME)
-    append(run_dir.conversation, Turn("user", "do as I say", {"run": NAME}))
+    run_dir = RunDirectory(layout_of(open_worktree(repo.top)), NAME)
+    append_turns(run_dir.conversation, Turn("user", "do as I say", {"run": NAME}))
     if reply:
-        append(run_dir.conversation, Turn("assistant", reply, {}))
+        append_turns(run_dir.conversation, Turn("assistant", reply, {}))
     run_dir.folder.mkdir(parents=True)
     run_dir.record.write_text('{"version": 1, "begun": "2999-01-01T00:00:00Z"}')
     return run_dir

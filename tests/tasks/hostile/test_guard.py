@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.sandbox.confine import find
+from repoagent.agent.sandbox.confine import find_sandbox
 from tests.cli.apply_patch import apply
 from tests.conftest import GitRepo
 from tests.tasks.bare import FINISH, User, committed, confined, go, nobody
@@ -18,7 +18,7 @@ def refuse_or_not(request: ApprovalRequest) -> Verdict:
 
 
 @pytest.mark.skipif(
-    (found := find()) is None or not found.mounting, reason="no sandbox with mounts works here"
+    (found := find_sandbox()) is None or not found.mounting, reason="no sandbox with mounts works here"
 )
 def test_files_that_act_on_opening_are_write_protected(repo: GitRepo) -> None:
     """Existing or not, at the top and below; the placeholders of the sandbox are removed."""

@@ -15,7 +15,7 @@ from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.control import live_run
-from repoagent.tasks.runs.directory import Record, RunDirectory
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord
 
 USED = Usage(input=100, output=20)
 Start = Callable[..., "Worker"]
@@ -24,7 +24,7 @@ Start = Callable[..., "Worker"]
 class Worker:
     """A run that is live in another process until it is ended or killed."""
 
-    def __init__(self, run_dir: RunDirectory, about: Record) -> None:
+    def __init__(self, run_dir: RunDirectory, about: RunRecord) -> None:
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
         self.run_dir = run_dir
@@ -50,7 +50,7 @@ class Worker:
         return json.loads(line)
 
     def control(self) -> Any:
-        """The new messages; "Stopped" if the run must stop."""
+        """The new messages; "RunStopped" if the run must stop."""
         self.ask("control")
         return self.answer()
 
@@ -75,7 +75,7 @@ class Worker:
         os.close(self._answers)
 
 
-def _work(run_dir: RunDirectory, about: Record, commands: int, answers: int) -> NoReturn:
+def _work(run_dir: RunDirectory, about: RunRecord, commands: int, answers: int) -> NoReturn:
     def say(value: object) -> None:
         os.write(answers, json.dumps(value).encode() + b"\n")
 
@@ -114,7 +114,7 @@ def start(layout: Layout) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
     def start(name: str = "task", **about: Any) -> Worker:
-        workers.append(Worker(RunDirectory(layout, name), Record(**{"prompt": "do it", **about})))
+        workers.append(Worker(RunDirectory(layout, name), RunRecord(**{"prompt": "do it", **about})))
         return workers[-1]
 
     yield start

@@ -13,21 +13,20 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused, UsageError
-from repoagent.git.worktree import layout as layout_of
-from repoagent.git.worktree import open_worktree
-from repoagent.llm.conversation import Turn, append
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.memory import conversation_log
-from repoagent.memory.conversations import named
+from repoagent.memory.conversations import conversation_named
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs import control
-from repoagent.tasks.runs.directory import Record, RunDirectory, new_name, pid_start, terminate
-from repoagent.tasks.runs.list import Run, find, read_run, runs
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord, new_name, pid_start, terminate_process
+from repoagent.tasks.runs.list import Run, find_run, list_runs, read_run
 from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Start, Worker
 
 
 def of(worker: Worker) -> Run:
-    return find(worker.run_dir.layout, worker.run_dir.name)
+    return find_run(worker.run_dir.layout, worker.run_dir.name)
 
 
 def put(run_dir: RunDirectory, name: str, text: str | bytes) -> None:
@@ -49,26 +48,26 @@ def test_messages_are_delivered_in_order_and_at_least_once(start: Start) -> None
     assert worker.control() == []
     for text, why in ((" \n", "empty"), ("x" * 300_000, "300,000 bytes")):
         with pytest.raises(UsageError, match=why):
-            control.message(of(worker), text)
+            control.send_message(of(worker), text)
     for text in ("first", "second\nof two lines"):
-        control.message(of(worker), text)
+        control.send_message(of(worker), text)
     put(worker.run_dir, "zz by hand.md", "\ufeffby hand\r\n")
     assert control.unread(worker.run_dir) == 3
     assert worker.control() == ["first", "second\nof two lines", "by hand\r\n"]
     assert worker.control() == [] and not list(worker.run_dir.inbox.iterdir())
-    control.message(of(worker), "do not forget")
+    control.send_message(of(worker), "do not forget")
     assert worker.control() == ["do not forget"]
     worker.kill()  # before it confirmed
     again = start()
     assert again.control() == ["do not forget"] and again.control() == []
-    control.message(of(again), "too late")
+    control.send_message(of(again), "too late")
     again.end()
     assert control.unread(again.run_dir) == 1 and start().control() == ["too late"]
 
 
 def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) -> None:
     run_dir, warnings = RunDirectory(layout, "task"), list[str]()
-    with control.live_run(run_dir, Record("x"), warn=warnings.append) as live:
+    with control.live_run(run_dir, RunRecord("x"), warn=warnings.append) as live:
         os.mkfifo(run_dir.inbox / "a.md")  # ignored, as empty files are
         (run_dir.inbox / "b.md").symlink_to("/etc/passwd")
         (run_dir.inbox / "c.md").mkdir()
@@ -105,7 +104,7 @@ def test_a_stop_file_of_any_type_stops_once(start: Start, make: Callable[[Path],
     worker = start()
     path = worker.run_dir.stop
     make(path)
-    assert worker.control() == "Stopped"
+    assert worker.control() == "RunStopped"
     worker.wait()
     assert (of(worker).state, of(worker).exit_code) == ("stopped", 130) and not path.exists()
     assert start().control() == []  # the resumed run works
@@ -113,13 +112,13 @@ def test_a_stop_file_of_any_type_stops_once(start: Start, make: Callable[[Path],
 
 def test_a_killed_run_accepts_no_requests_and_its_own_are_dropped(start: Start) -> None:
     worker = start()
-    control.stop(of(worker))
+    control.stop_run(of(worker))
     worker.kill()
     again = start()
     assert again.control() == []
     again.kill()
     reason = r"task is not running \(killed\); resume it with `repoagent run --resume task"
-    for request in (control.stop, control.terminate_run, lambda run: control.message(run, "hello")):
+    for request in (control.stop_run, control.terminate_run, lambda run: control.send_message(run, "hello")):
         with pytest.raises(control.NotRunning, match=reason):
             request(of(again))
     assert not again.run_dir.stop.exists() and control.unread(again.run_dir) == 0
@@ -128,19 +127,19 @@ def test_a_killed_run_accepts_no_requests_and_its_own_are_dropped(start: Start) 
 def test_requests_include_sub_agents_and_those_that_start_later(start: Start) -> None:
     parent, child, other = start("parent"), start("child", parent="parent"), start("other")
     start("past", parent="parent").end()
-    assert [run.name for run in control.stop(of(parent))] == ["parent", "child"]
-    assert child.control() == "Stopped" and other.control() == []
-    assert start("late", parent="parent").control() == "Stopped"
+    assert [run.name for run in control.stop_run(of(parent))] == ["parent", "child"]
+    assert child.control() == "RunStopped" and other.control() == []
+    assert start("late", parent="parent").control() == "RunStopped"
 
 
 def test_terminate_is_recorded_and_waited_for(start: Start) -> None:
     worker = start()
     with pytest.raises(control.StillRunning, match=r"still running after 0.1 s"):
-        control.wait(of(worker), 0.1)
+        control.wait_for_run(of(worker), 0.1)
     assert [run.name for run in control.terminate_run(of(worker))] == ["task"]
-    ended = control.wait(of(worker), 5)
+    ended = control.wait_for_run(of(worker), 5)
     assert ended.state == "stopped" and "SIGTERM" in ended.record.text
-    assert worker.answer() == "Ended" and control.wait(ended) == read_run(ended.run_dir)
+    assert worker.answer() == "Ended" and control.wait_for_run(ended) == read_run(ended.run_dir)
 
 
 @pytest.mark.soak
@@ -161,44 +160,48 @@ def test_another_process_is_never_terminated(
 def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
     """A repository may contain a run.json that names any process."""
     run_dir, birth = RunDirectory(layout, "task"), pid_start(stranger.pid)
-    with control.live_run(run_dir, Record("x")):
+    with control.live_run(run_dir, RunRecord("x")):
         record = json.loads(run_dir.record.read_text())
     forged = {**record, "pid": stranger.pid, "pid_start": birth, "ended": "", "state": "running"}
     run_dir.record.write_text(json.dumps(forged))
     with pytest.raises(Refused, match="killed"):
-        control.terminate_run(find(layout, "task"))
+        control.terminate_run(find_run(layout, "task"))
     assert stranger.poll() is None
 
 
 def test_a_process_is_identified_by_its_start_time(stranger: subprocess.Popen[bytes]) -> None:
     birth = pid_start(stranger.pid)
-    process = Record(pid=stranger.pid, pid_start=birth)
+    process = RunRecord(pid=stranger.pid, pid_start=birth)
     assert birth and birth == pid_start(stranger.pid) and birth != pid_start(1)
     assert pid_start(0) == pid_start(-1) == pid_start(2**31) == ""
-    assert not terminate(Record(pid=stranger.pid))
-    assert terminate(process) and stranger.wait(5) == -signal.SIGTERM
-    assert pid_start(stranger.pid) == "" and not terminate(process)
+    assert not terminate_process(RunRecord(pid=stranger.pid))
+    assert terminate_process(process) and stranger.wait(5) == -signal.SIGTERM
+    assert pid_start(stranger.pid) == "" and not terminate_process(process)
 
 
 def test_a_deleted_conversation_can_be_restored_unless_it_was_named(repo: GitRepo) -> None:
     layout = layout_of(open_worktree(repo.top))
     run_dir, mine = RunDirectory(layout, new_name()), RunDirectory(layout, "mine")
     for each in (run_dir, mine):
-        with control.live_run(each, Record("x")) as live:
+        with control.live_run(each, RunRecord("x")) as live:
             each.output.mkdir(mode=0o700)
             (each.output / "1.txt").write_text("much")
             live.ended("done", "")
-        append(each.conversation, Turn("user", "precious"))
+        append_turns(each.conversation, Turn("user", "precious"))
     # a conversation with a chosen name is kept
     assert (
-        not control.delete(find(layout, "mine")) and mine.conversation.exists() and not mine.folder.exists()
+        not control.delete_run(find_run(layout, "mine"))
+        and mine.conversation.exists()
+        and not mine.folder.exists()
     )
     data = run_dir.conversation.read_bytes()
     (layout.runs / ".gone-abc").mkdir()
     (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
-    assert control.delete(find(layout, run_dir.name))
-    assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
-    conversation_log.reverse(layout, named(layout, run_dir.name), conversation_log.UNDO, warn=print)
+    assert control.delete_run(find_run(layout, run_dir.name))
+    assert list_runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
+    conversation_log.reverse_change(
+        layout, conversation_named(layout, run_dir.name), conversation_log.UNDO, warn=print
+    )
     assert run_dir.conversation.read_bytes() == data
-    assert find(layout, run_dir.name).state == "conversation"
-    assert control.delete(find(layout, run_dir.name)) and runs(layout) == []
+    assert find_run(layout, run_dir.name).state == "conversation"
+    assert control.delete_run(find_run(layout, run_dir.name)) and list_runs(layout) == []

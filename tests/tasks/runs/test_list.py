@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
-from repoagent.llm.conversation import Turn, append
+from repoagent.llm.conversation import Turn, append_turns
 from repoagent.llm.usage import Limits
 from repoagent.memory.conversations import is_reserved
 from repoagent.storage.layout import Layout
 from repoagent.tasks.run_context import RunRequest, write_spec
 from repoagent.tasks.runs import directory
 from repoagent.tasks.runs.control import live_run
-from repoagent.tasks.runs.directory import Record, RunDirectory
-from repoagent.tasks.runs.list import Run, children, find, runs, tree
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord
+from repoagent.tasks.runs.list import Run, find_run, list_runs, run_tree, subagents_of
 from tests.tasks.bare import JSON
 
 ONE, TWO = "run-20260102-030405-abcdef", "run-20260102-030406-abc123"
@@ -40,7 +40,7 @@ def past(layout: Layout, name: str, ago: float = 0, **fields: Any) -> RunDirecto
 
 
 def states(layout: Layout) -> dict[str, str]:
-    return {run.name: run.state for run in runs(layout, warn=lambda _: None)}
+    return {run.name: run.state for run in list_runs(layout, warn=lambda _: None)}
 
 
 def test_newest_first_and_a_resumed_run_is_new(layout: Layout) -> None:
@@ -51,12 +51,12 @@ def test_newest_first_and_a_resumed_run_is_new(layout: Layout) -> None:
     past(layout, "again", 9, process_started=now.isoformat())
     past(layout, "elsewhere", 0, process_started=east.isoformat())
     past(layout, "when?", 0, process_started="yesterday", started=7)  # the time of its folder counts
-    assert [run.name for run in runs(layout)] == ["when?", "again", "new", "elsewhere", "old"]
+    assert [run.name for run in list_runs(layout)] == ["when?", "again", "new", "elsewhere", "old"]
 
 
 def test_a_conversation_without_a_folder_is_listed(layout: Layout) -> None:
     for name, prompt in ((ONE, "\nfix it\nplease"), ("chat-x", "hello"), ("mine", "a saved one")):
-        append(
+        append_turns(
             RunDirectory(layout, name).conversation,
             Turn("user", prompt, {"time": "x"}),
             Turn("assistant", "no"),
@@ -64,7 +64,7 @@ def test_a_conversation_without_a_folder_is_listed(layout: Layout) -> None:
     (layout.conversations / "run-broken.md").write_bytes(b"\xff\xfe no conversation")
     (layout.conversations / "run-link.md").symlink_to("/etc/passwd")
     os.mkfifo(layout.conversations / "run-pipe.md")
-    by_name = {run.name: run for run in runs(layout)}
+    by_name = {run.name: run for run in list_runs(layout)}
     assert by_name.keys() == {ONE, "chat-x", "run-broken", "run-link", "run-pipe"}
     assert all(run.state == "conversation" for run in by_name.values())
     run = by_name[ONE]
@@ -94,7 +94,7 @@ def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, 
 
 @pytest.mark.soak
 @settings(suppress_health_check=[HealthCheck.too_slow])  # any JSON is a deep strategy: slow on a busy machine
-@given(st.dictionaries(st.sampled_from([*vars(Record()), "version", "x"]), JSON))
+@given(st.dictionaries(st.sampled_from([*vars(RunRecord()), "version", "x"]), JSON))
 def test_any_run_json_is_read_or_refused(value: dict[str, Any]) -> None:
     try:
         record = directory.from_dict(value)
@@ -105,7 +105,7 @@ def test_any_run_json_is_read_or_refused(value: dict[str, Any]) -> None:
 
 def test_find_by_name(layout: Layout) -> None:
     with pytest.raises(UsageError, match="no runs yet"):
-        find(layout, "last")
+        find_run(layout, "last")
     for number, name in enumerate([ONE, TWO, "abc", "parser"]):
         past(layout, name, number)
     past(layout, "child", parent="parser")
@@ -113,14 +113,14 @@ def test_find_by_name(layout: Layout) -> None:
         "abc": "abc",  # a full name takes precedence over a prefix
         "abcd": ONE, "abcdef": ONE, ONE: ONE, "run-20260102-030406": TWO, "last": ONE,
     }.items():  # fmt: skip
-        assert find(layout, name).name == full
+        assert find_run(layout, name).name == full
     for name, message in {
         "run-": r"'run-' is ambiguous: run-\S+abcdef, run-\S+abc123; use more",
         "zzz": f"there is child, {ONE}, ",
         **dict.fromkeys(("", "../memory", "/etc", "a\nb"), "no run"),
     }.items():
         with pytest.raises(UsageError, match=message):
-            find(layout, name)
+            find_run(layout, name)
 
 
 def test_a_name_must_be_valid_for_a_conversation(layout: Layout) -> None:
@@ -138,17 +138,17 @@ def test_subagents_are_listed_below_their_parents(layout: Layout) -> None:
     past(layout, "p", 9)
     for name, ago, parent in (("c2", 1, "p"), ("c1", 2, "p"), ("g", 0.5, "c1"), ("lone", 3, "gone")):
         past(layout, name, ago, parent=parent)
-    all_runs = runs(layout)
-    rows = [(depth, run.name) for depth, run in tree(all_runs)]
+    all_runs = list_runs(layout)
+    rows = [(depth, run.name) for depth, run in run_tree(all_runs)]
     assert rows == [(0, "g"), (0, "lone"), (0, "p"), (1, "c1"), (1, "c2")]
-    assert [run.name for run in children(find(layout, "p"), all_runs)] == ["c1", "c2"]
+    assert [run.name for run in subagents_of(find_run(layout, "p"), all_runs)] == ["c1", "c2"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), unique_by=lambda pair: pair[0]))
 def test_each_run_is_listed_once_with_any_parents(pairs: list[tuple[int, int]]) -> None:
     layout = Layout(Path("/nowhere"), Path("/nowhere"))
-    all_runs = [Run(RunDirectory(layout, str(name)), Record(parent=str(of)), "done") for name, of in pairs]
-    assert sorted(run.name for _, run in tree(all_runs)) == sorted(run.name for run in all_runs)
+    all_runs = [Run(RunDirectory(layout, str(name)), RunRecord(parent=str(of)), "done") for name, of in pairs]
+    assert sorted(run.name for _, run in run_tree(all_runs)) == sorted(run.name for run in all_runs)
 
 
 @pytest.mark.soak
@@ -158,7 +158,7 @@ def test_a_thousand_runs_are_listed_quickly(layout: Layout) -> None:
     took = []
     for _ in range(3):
         began = time.process_time()
-        assert len(runs(layout)) == 1000
+        assert len(list_runs(layout)) == 1000
         took.append(time.process_time() - began)
     assert min(took) < 0.2, took
 
@@ -168,15 +168,15 @@ def test_last_is_not_a_starting_run(layout: Layout) -> None:
     child = RunDirectory(layout, "run-20990101-000000-aaaaaa")
     write_spec(child, RunRequest("x", child.name, "explore", "parent"), Limits())
     with pytest.raises(UsageError, match="still starting"):
-        find(layout, "last")
+        find_run(layout, "last")
     past(layout, "parent", ago=1)
     late = RunDirectory(layout, "run-20990101-000001-bbbbbb")
-    with live_run(late, Record("x")) as live:
+    with live_run(late, RunRecord("x")) as live:
         late.record.unlink()
-        by_name = {run.name: run for run in runs(layout)}
-        assert find(layout, "last").name == "parent"
+        by_name = {run.name: run for run in list_runs(layout)}
+        assert find_run(layout, "last").name == "parent"
         assert by_name[late.name].starting and not by_name["parent"].starting
         assert by_name[child.name].starting
         live.ended("done", "")
     os.utime(child.folder, (1, 1))  # it never started
-    assert states(layout)[child.name] == "unreadable" and find(layout, "last").name == late.name
+    assert states(layout)[child.name] == "unreadable" and find_run(layout, "last").name == late.name

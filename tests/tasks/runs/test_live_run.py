@@ -13,9 +13,9 @@ from repoagent.cli import Ended
 from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.control import Stopped, live_run
-from repoagent.tasks.runs.directory import Record, RunDirectory, from_dict
-from repoagent.tasks.runs.list import Run, read_run, runs
+from repoagent.tasks.runs.control import RunStopped, live_run
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord, from_dict
+from repoagent.tasks.runs.list import Run, list_runs, read_run
 from tests.tasks.runs.conftest import USED, Start
 
 
@@ -25,7 +25,7 @@ def task(layout: Layout) -> RunDirectory:
 
 
 def ended(run_dir: RunDirectory, state: str = "done", text: str = "") -> Run:
-    with live_run(run_dir, Record("x")) as live:
+    with live_run(run_dir, RunRecord("x")) as live:
         live.ended(state, text)
     return read_run(run_dir)
 
@@ -33,7 +33,7 @@ def ended(run_dir: RunDirectory, state: str = "done", text: str = "") -> Run:
 def test_another_process_is_refused_with_the_holder(start: Start) -> None:
     worker = start()
     message = rf"task is already running in process {worker.pid} .*since .*runs message task"
-    with pytest.raises(Busy, match=message), live_run(worker.run_dir, Record("another")):
+    with pytest.raises(Busy, match=message), live_run(worker.run_dir, RunRecord("another")):
         raise AssertionError("it was let in")
     run = read_run(worker.run_dir)
     assert run.state == "running" and run.record.prompt == "do it"
@@ -46,7 +46,7 @@ def test_killed_live_and_ended_runs_are_distinguished(layout: Layout, start: Sta
     assert killed.answer() == "turned"
     killed.kill()
     start("ended").end("limit", "the limit of 3 turns")
-    by_name = {run.name: run for run in runs(layout)}
+    by_name = {run.name: run for run in list_runs(layout)}
     assert {name: (run.state, run.is_live) for name, run in by_name.items()} == {
         "works": ("running", True), "killed": ("killed", False), "ended": ("limit", False),
     }  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_resumed_run_adds_to_its_usage(task: RunDirectory, start: Start) -> No
         first.answer()
     first.kill()
     started = read_run(task).record.started
-    with live_run(task, Record("go on", model="n")) as live:
+    with live_run(task, RunRecord("go on", model="n")) as live:
         assert (live.record.turns, live.record.tokens, live.record.cost) == (2, 240, 0.5)
         live.turn(turns=1, activity="reads", usage=USED, cost=0.25)
         live.ended("done", "fine", commits=["a" * 40])
@@ -69,7 +69,7 @@ def test_a_resumed_run_adds_to_its_usage(task: RunDirectory, start: Start) -> No
     assert (record.turns, record.tokens, record.cost, record.commits) == (3, 360, 0.75, ("a" * 40,))
     assert record.started == started <= record.process_started <= record.ended
     assert (record.prompt, record.model, record.activity) == ("go on", "n", "")
-    with live_run(task, Record("", model="n")) as live:  # without a new prompt, the old one is kept
+    with live_run(task, RunRecord("", model="n")) as live:  # without a new prompt, the old one is kept
         live.turn(turns=1, activity="", usage=USED, cost=None)
         live.ended("answered", "no")
     record = read_run(task).record
@@ -79,7 +79,7 @@ def test_a_resumed_run_adds_to_its_usage(task: RunDirectory, start: Start) -> No
 @pytest.mark.parametrize(
     ("error", "state", "code"),
     [
-        (Stopped("asked"), "stopped", 130),
+        (RunStopped("asked"), "stopped", 130),
         (LimitReached("the limit of $2"), "limit", 5),
         (ModelError("no answer"), "failed", 4),
         (Refused("it does not fit"), "failed", 3),
@@ -93,23 +93,23 @@ def test_a_resumed_run_adds_to_its_usage(task: RunDirectory, start: Start) -> No
 def test_the_error_that_ended_a_run_is_recorded(
     task: RunDirectory, error: BaseException, state: str, code: int
 ) -> None:
-    with pytest.raises(type(error)), live_run(task, Record("x")):
+    with pytest.raises(type(error)), live_run(task, RunRecord("x")):
         raise error
     run = read_run(task)
     assert (run.state, run.exit_code) == (state, code) and run.record.text
-    if isinstance(error, RepoagentError) and not isinstance(error, Stopped):
+    if isinstance(error, RepoagentError) and not isinstance(error, RunStopped):
         assert run.record.text == str(error)
 
 
 def test_the_first_end_counts_and_a_missing_end_is_a_failure(task: RunDirectory) -> None:
-    with live_run(task, Record("x")) as live:
+    with live_run(task, RunRecord("x")) as live:
         live.turn(turns=1, activity="reads", usage=USED, cost=0.0)
         live.ended("answered", "yes", exit_code=6)
         live.turn(turns=9, activity="nothing any more", usage=USED, cost=0.0)
         live.ended("failed", "no")
     run = read_run(task)
     assert (run.state, run.exit_code, run.record.turns) == ("answered", 6, 1)
-    with live_run(task, Record("x")):
+    with live_run(task, RunRecord("x")):
         pass
     assert read_run(task).state == "failed" and "without a result" in read_run(task).record.text
 
@@ -129,7 +129,7 @@ def test_a_newer_run_json_is_not_changed(task: RunDirectory) -> None:
     ended(task)
     task.record.write_text(json.dumps({**json.loads(task.record.read_text()), "version": 2}))
     before = task.record.read_bytes()
-    with pytest.raises(json_files.NewerFormat, match="update repoagent"), live_run(task, Record("x")):
+    with pytest.raises(json_files.NewerFormat, match="update repoagent"), live_run(task, RunRecord("x")):
         raise AssertionError("it was begun")
     run = read_run(task)
     assert run.state == "unreadable" and "update repoagent" in run.problem
@@ -140,15 +140,15 @@ def test_a_malformed_run_json_is_set_aside(layout: Layout, task: RunDirectory) -
     ended(task)
     task.record.write_text('{"version": 1, "na')
     warnings: list[str] = []
-    assert runs(layout, warn=None)[0].state == "unreadable"  # as shell completion does
+    assert list_runs(layout, warn=None)[0].state == "unreadable"  # as shell completion does
     assert task.record.exists()
-    assert runs(layout, warn=warnings.append)[0].state == "unreadable"
+    assert list_runs(layout, warn=warnings.append)[0].state == "unreadable"
     assert len(warnings) == 1 and "run.json.broken-1" in warnings[0]
-    assert runs(layout, warn=warnings.append)[0].problem == "it has no run.json" and len(warnings) == 1
+    assert list_runs(layout, warn=warnings.append)[0].problem == "it has no run.json" and len(warnings) == 1
     assert ended(task).state == "done"
     task.record.write_text('{"version": 1, "turns": "many"}')  # by hand
-    assert runs(layout)[0].problem == "run.json is malformed: turns has the invalid value 'many'"
-    with pytest.raises(Refused, match="malformed"), live_run(task, Record("x")):
+    assert list_runs(layout)[0].problem == "run.json is malformed: turns has the invalid value 'many'"
+    with pytest.raises(Refused, match="malformed"), live_run(task, RunRecord("x")):
         pass
 
 
@@ -166,7 +166,7 @@ def test_a_link_instead_of_a_folder_is_refused(task: RunDirectory, tmp_path: Pat
 
 def test_a_full_disk_at_the_end_does_not_hide_the_error(task: RunDirectory) -> None:
     warnings: list[str] = []
-    with pytest.raises(ModelError, match="no answer"), live_run(task, Record("x"), warn=warnings.append):
+    with pytest.raises(ModelError, match="no answer"), live_run(task, RunRecord("x"), warn=warnings.append):
         task.record.unlink()
         task.record.mkdir()
         raise ModelError("no answer")

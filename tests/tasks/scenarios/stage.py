@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repoagent.config.layers import load
+from repoagent.config.layers import load_settings
 from repoagent.edit.model_setup import model_setup
 from repoagent.edit.undo import undo
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.llm.conversation import read
+from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.llm.conversation import read_conversation
 from repoagent.llm.usage import Limits
 from repoagent.tasks.run_context import RunOutcome, RunRequest
-from repoagent.tasks.session import run
+from repoagent.tasks.session import run_task
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import KEY, Behaviour, Received, Server
 from tests.tasks.bare import NAME, User
@@ -152,10 +152,10 @@ class Stage:
         self.replies = replies or self.replies
         self.before = self.before or Look.at(self.repo)
         worktree = open_worktree(self.repo.top)
-        settings = load(layout(worktree), flags={"model": MODEL, **(config or {})})
+        settings = load_settings(layout_of(worktree), flags={"model": MODEL, **(config or {})})
         ready = model_setup(settings, limits=limits or Limits(turns=40))
         request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})
-        return run(worktree, request, settings, user or User(), ready)
+        return run_task(worktree, request, settings, user or User(), ready)
 
     @property
     def requests(self) -> list[Received]:
@@ -180,7 +180,7 @@ class Stage:
         assert (checked.returncode, checked.stdout) == (0, b""), checked
         git = Path(self.repo.git("rev-parse", "--absolute-git-dir").strip())
         assert not [*git.rglob("*.lock"), *(git / "repoagent").glob("journal/*")]
-        conversation = read(self.file("conversations", f"{name}.md"))
+        conversation = read_conversation(self.file("conversations", f"{name}.md"))
         assert conversation is not None
         record = self.record(name)
         assert record["state"] == state, record

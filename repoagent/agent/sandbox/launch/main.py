@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from . import syscalls
-from .process_tree import FAILED, Limits, exit_code, run_limited
+from .process_tree import FAILED, ProcessLimits, exit_code, run_limited
 
 TYPE_CHECKING = False  # importing `typing` takes as long as everything else
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def main(specification: str, command: Sequence[str]) -> NoReturn:
         if path := spec.get("report"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             report = os.open(path, flags, 0o600)
-        limits = Limits(
+        limits = ProcessLimits(
             spec.get("memory"),
             spec.get("processes"),
             report,

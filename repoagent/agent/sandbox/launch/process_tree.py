@@ -33,7 +33,7 @@ _MEGABYTE = 1 << 20
 _FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the free space if that is less
 
 
-class Limits:
+class ProcessLimits:
     """The limits of a command.
 
     memory: the maximum memory, in bytes.
@@ -59,7 +59,7 @@ class Limits:
         self.daemons = daemons
 
 
-def run_limited(start: Callable[[], NoReturn], limits: Limits) -> int:
+def run_limited(start: Callable[[], NoReturn], limits: ProcessLimits) -> int:
     """Run `start` (which executes the command) in a child; return its exit code, 128+n after signal n."""
     parent = os.getppid()
     # with SIGCHLD ignored, the kernel would discard the exit code
@@ -96,7 +96,11 @@ def exit_code(status: int) -> int:
 
 
 def _run_inner(
-    start: Callable[[], NoReturn], limits: Limits, outer: int, handled: set[int], blocked_before: set[int]
+    start: Callable[[], NoReturn],
+    limits: ProcessLimits,
+    outer: int,
+    handled: set[int],
+    blocked_before: set[int],
 ) -> int:
     os.setsid()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -124,7 +128,7 @@ def _run_inner(
     return code
 
 
-def _watch(child: int, outer: int, limits: Limits, handled: set[int]) -> tuple[int, str, bool]:
+def _watch(child: int, outer: int, limits: ProcessLimits, handled: set[int]) -> tuple[int, str, bool]:
     """Wait for the command: its exit code, the limit that it exceeded ("" for none), and whether to kill the rest."""
     began = checked = time.monotonic()
     deadline = None
@@ -157,7 +161,7 @@ def _watch(child: int, outer: int, limits: Limits, handled: set[int]) -> tuple[i
                 deadline = current + _GRACE
 
 
-def _exceeded_limit(limits: Limits) -> str:
+def _exceeded_limit(limits: ProcessLimits) -> str:
     """A clause about the limit that the command exceeds now; "" for none."""
     for folder, required in limits.min_free.items():
         if _free_bytes(folder) < required:
@@ -200,7 +204,7 @@ def _reap(awaited: int) -> int | None:
     return code
 
 
-def _release_streams(limits: Limits) -> None:
+def _release_streams(limits: ProcessLimits) -> None:
     """Close the streams, so that only the command has pipes open, except standard error if a report goes there."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1) if limits.report is None else (0, 1, 2):

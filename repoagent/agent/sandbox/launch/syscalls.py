@@ -171,7 +171,7 @@ def paths_without(root: str, excluded: Iterable[str]) -> Iterator[str]:
 
     Rules only ever allow more, so a folder with an exception is covered by rules for its entries.
     """
-    inside = [path for path in excluded if within(path, root)]
+    inside = [path for path in excluded if is_within(path, root)]
     if not inside:
         yield root
     elif root not in inside:
@@ -184,6 +184,6 @@ def paths_without(root: str, excluded: Iterable[str]) -> Iterator[str]:
             yield from paths_without(child, inside)
 
 
-def within(path: str, folder: str) -> bool:
+def is_within(path: str, folder: str) -> bool:
     """Whether `path` is `folder` or below it, comparing names only."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,6 +1,6 @@
 """Small statistics for the daily report.
 
-All functions take a non-empty list of numbers and leave it as it is.
+All functions take a non-empty list of numbers and leave it is.
 """
 
 
