@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from repoagent.patch.locate.exact import EXACT, TRAILING_SPACE, WHITESPACE, index_of, is_blank
 from repoagent.patch.model import FilePatch, Revision, decode_text
-from repoagent.patch.parse import formats, markers, retractions
+from repoagent.patch.parse import diff_formats, markers, retractions
 from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, Block, find_blocks, too_large
 from repoagent.patch.refusal import PatchError
 
@@ -48,7 +48,7 @@ def parse_answer(
         prose = answer[end : block.start]
         end, kind = block.end, block.kind
         if kind == SEARCH_REPLACE:
-            parsed = formats.parse_search_replace(block.lines, block.name or name, known)
+            parsed = diff_formats.parse_search_replace(block.lines, block.name or name, known)
             name = parsed[-1].new if parsed else name
         elif kind == DIFF:
             parsed = _parse_diff_block(block, patches, parts[number - 1] if number else None, ended=ended)
@@ -57,7 +57,7 @@ def parse_answer(
             if number + 1 == len(parts) or parts[number + 1].start != block.start:
                 _check_ends_in_hunk(block, parsed, answer[end : end + _REACH].split("\n"))
         elif kind == ENVELOPE:
-            parsed = formats.parse_envelope(block.lines, closed=block.closed)
+            parsed = diff_formats.parse_envelope(block.lines, closed=block.closed)
             parsed = _without_false_cut(parsed, block, ended=ended)
         elif kind == CODE and (not block.lines or (len(parts) > 1 and not loose)):
             parsed = []
@@ -194,7 +194,7 @@ def _parse_diff_block(
     continues the file of the previous diff in the same fence, or of the previous bare diff."""
     patches = [
         replace(patch, new=block.name) if patch.old is None and patch.new is None else patch
-        for patch in formats.parse_diff(block.lines)
+        for patch in diff_formats.parse_diff(block.lines)
     ]
     if not patches:
         return []
