@@ -32,7 +32,7 @@ def begin() -> float:
 
 
 def end(began: float, kind: str, text: str) -> None:
-    """Trace what began at `began`, with its duration; does nothing if that is 0.0."""
+    """Trace what began at `began`, with its duration; does nothing if `began` is 0.0."""
     if began:
         from time import perf_counter
 

@@ -55,8 +55,8 @@ def _is_html(page: WebPage) -> bool:
 
 
 def readable(page: WebPage, wrap: Wrap) -> str:
-    """Return the text of `page`. Raises UsageError if the page is not text. `wrap` makes the HTML parser's command line
-    run in a sandbox."""
+    """Return the text of `page`. Raises UsageError if the page is not text. `wrap` turns the HTML parser's command
+    line into one that runs it in a sandbox."""
     is_html = _is_html(page)
     charset = page.charset or (_charset_of_meta(page.data) if is_html else "")
     codec = charset if _CODECS.fullmatch(charset) else ""
@@ -119,7 +119,7 @@ _ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 class Browser:
     """Fetches pages for the `browse` tool.
 
-    wrap: makes the HTML parser's command line run in a sandbox.
+    wrap: turns the HTML parser's command line into one that runs it in a sandbox.
     audit: records each page.
     seconds_left: returns the time left for the run; None without a limit.
     """

@@ -112,8 +112,8 @@ End = Literal["finished", "rejected", "answered"]
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """An event to display. `text` is a whole "reply" or its "dropped" part; `words` is the reply without actions and
-    patches."""
+    """An event to display. `text` is the whole reply for "reply", and the part that was dropped from it for "dropped";
+    `words` is the reply without actions and patches."""
 
     kind: Literal["reply", "dropped", "action", "observation"]
     text: str = ""
@@ -291,8 +291,8 @@ class _Run:
             if why := why_skipped(tool, action, self.step.performed):
                 if action.kind == "finish" and reply.commit_message:
                     why += (
-                        " Its commit message is kept: send only `<finish>` once that is fixed, or is not part of "
-                        "your change."
+                        " The commit message is kept: send only `<finish>` once the failure is fixed, or if it does "
+                        "not concern your change."
                     )
                 result = Observation(SKIPPED, why, ok=False, blocks=False)
             else:
@@ -346,7 +346,7 @@ class _Run:
         if (dropped := self.step.reply.meta.get("dropped")) and not self.step.observations:
             text = (
                 f"The last {dropped} characters of your reply were dropped, because they imitated another "
-                f"speaker; nothing in them was performed or is true.\n\n{text}"
+                f"speaker; no action in them was performed, and nothing they report is true.\n\n{text}"
             )
         reasons = result.data.get("reasons")
         meta = {

@@ -220,7 +220,7 @@ def foreign_call_advice(name: str, tools: Mapping[str, Tool]) -> str:
     """Advice to the model on how to write a call that it wrote in another program's format. `name` is the tool; "" for
     a shell block."""
     tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
-    problem = f"`{name}` cannot be called like this here" if name else "a code block is not performed"
+    problem = f"`{name}` cannot be called like this here" if name else "code blocks are not executed"
     if tool == EDIT and EDIT in tools:
         remedy = "an edit is a patch in your reply, in the form described at the start."
     elif tool in tools:
@@ -315,7 +315,7 @@ def _problem(
             return piece.problem
     kinds = {action.kind for action in actions}
     if kinds >= ENDS or {"reject", EDIT} <= kinds:
-        return "it has an action or edit and also rejects the task; send only one of them."
+        return "it rejects the task but also finishes it or edits a file; send only one of them."
     if actions:
         return None
     if dropped:

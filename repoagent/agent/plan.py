@@ -356,8 +356,8 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
     """The user's edits to the plan since it was last in the conversation, as a turn to append; None without edits.
 
-    Call it before each model call. Recreates a missing file from the conversation. The turn contains no secrets, which
-    the file may. Raises what `update_plan` raises.
+    Call it before each model call. Recreates a missing file from the conversation. Secrets in the file are masked in
+    the turn. Raises what `update_plan` raises.
     """
     from repoagent.storage.secrets import mask
 

@@ -205,7 +205,7 @@ def fetch(url: Url, net: Network, moved: Callable[[Url, Url], None]) -> WebPage:
 
 
 def not_public(url: Url, address: str) -> UsageError:
-    host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
+    host = url.host if url.host.strip("[]") == address else f"{url.host} has the address {address}, which"
     return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
 
 

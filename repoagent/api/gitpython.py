@@ -77,7 +77,7 @@ def patch_text(diffs: object) -> bytes:
         if item.change_type is not None:  # GitPython sets it for the raw format, not for patches
             raise UsageError("the git.DiffIndex has no patches: create it with create_patch=True")
     if not items:
-        raise NothingDone("the git.DiffIndex is empty: it has no changes")
+        raise NothingDone("the git.DiffIndex is empty: there is nothing to review or apply")
     return b"".join(map(_file_patch, items))
 
 

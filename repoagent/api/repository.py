@@ -167,7 +167,7 @@ class Repository:
         language: str | None = None,
         write: bool = False,
     ) -> Split:
-        """Split a file between its symbols into segments of at most `target_bytes`; with `natural`, one per top-level
+        """Split a file at symbol boundaries into segments of at most `target_bytes`; with `natural`, one per top-level
         symbol. `write` also writes them to `.repoagent/splits/`; the user can edit them there, and commit the edits
         with `repoagent split --join`.
 
@@ -292,7 +292,7 @@ class Repository:
         executed (a hook, a workflow) is refused unless it is in `files` or `allow_sensitive` is set.
 
         `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` omits the earlier conversation
-        about the files, `strict` turns off all tolerances of the patch. `settings` are further options by key: limits
+        about the files, `strict` applies only exact matches. `settings` are further options by key: limits
         ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
 
         Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (the change does not apply, or is

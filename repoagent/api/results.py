@@ -105,8 +105,9 @@ def edit_result(outcome: EditOutcome | ApplyOutcome, top: Path, remarks: Sequenc
 class Neighbor:
     """A file that changes together with the files of the query.
 
-    `score` is between 0 and 1; the file changed in `together` of their `commits`; `rate` is "high", "medium", "low", or
-    None for never; `last` is the time of their last common commit (ISO 8601, UTC; None for never). `reasons` are some
+    `score` is between 0 and 1; the file changed in `together` of the last `commits` commits of the queried files;
+    `rate` is "high", "medium", "low", or None for never; `last` is the time of the newest of these common commits (ISO
+    8601, UTC; None for never). `reasons` are some
     of "together", "through" (shared partners), "recent", "name", "folder"; `evidence` has the full ids of the commits;
     `weak` means too little evidence to be shown by default.
     """
@@ -125,7 +126,7 @@ class Neighbor:
 @dataclass(frozen=True)
 class Neighbors:
     """The `neighbors` of `paths`, best score first. `commit` is the id of `revision`, "" before the first commit;
-    `commits` is how many commits that touch `paths` were read. `state` is "whole", or "building", "recent" or "names"
+    `commits` is the number of commits to `paths` that were read. `state` is "whole", or "building", "recent" or "names"
     for an answer from part of the history; `note` is a remark for the user, or ""."""
 
     paths: tuple[str, ...]

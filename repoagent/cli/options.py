@@ -90,8 +90,8 @@ class GroupedCommand(click.Command):
 
 
 class NumberOption(click.Option):
-    """An option whose help does not repeat the limits of its type, such as [x>=1]; the error for a wrong number names
-    them."""
+    """An option whose help omits the range of its type, such as [x>=1]; the error for a number out of range names
+    it."""
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
         extra = super().get_help_extra(ctx)

@@ -65,7 +65,7 @@ def one_of(*names: str) -> OptionType:
 
 
 def or_none(kind: OptionType) -> OptionType:
-    """Like the type `kind`, but also accept "none", which unsets a value from a lower layer."""
+    """The type `kind`, extended to accept "none", which unsets a value from a lower layer."""
 
     def parse(raw: object) -> Value:
         return None if isinstance(raw, str) and raw.lower() == "none" else kind.parse(raw)

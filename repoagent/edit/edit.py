@@ -66,7 +66,7 @@ class EditOutcome:
 
     answer: the model's text if it made no edit.
     seconds: the elapsed time, without waiting for the user.
-    words: the rest of the model's last reply.
+    words: what the model's last reply says besides the change or the answer.
     messages: the model's earlier messages to the user.
     """
 
@@ -268,7 +268,7 @@ class _Run(ModelCalls):
         objected = _objected(state)
         self.refuse_same(whatever=objected)
         if session.draft.edits and not session.short and not objected:
-            text = "Your edit applies but is not committed, and your reply requests nothing: `<finish>` or continue."
+            text = "Your edit applies but is not committed, and your reply has no action: send `<finish>` or go on."
             shown = "the reply neither finishes the edit nor requests an action"
             return Observation(UNFINISHED, text, ok=False, shown=shown)
         return None

@@ -80,7 +80,7 @@ def join_split(
         name, folder = index.source.path, index.folder
         if name.startswith("/"):
             raise UsageError(
-                f"{name} is not in a git repository: run `git init` there, and split it again before you join"
+                f"{name} is not in a git repository: run `git init` in its folder, then split it again"
             )
         edits = segments.read_segment_edits(index, cwd)
         worktree = worktree_of(index, cwd)

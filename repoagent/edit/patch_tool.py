@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
 
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
-SEND_ALL = "Nothing of this edit is kept: send all of it again, with the hunks that fit."
+SEND_ALL = "No part of this edit is kept: send all of it again, including the hunks that fit."
 OR_REPEAT = "If this is the whole edit, send it once more."
 # reasons after which the edit may come again without these files
 WITHOUT = frozenset({"unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary"})

@@ -234,7 +234,7 @@ class Facts(NamedTuple):
     branch: the short name of HEAD's branch; None if detached.
     subjects: the subjects of the last commits, newest first, without merges.
     languages: the languages with their number of files, most frequent first.
-    operation: the result of `operation()`.
+    operation: the result of `operation_in_progress`.
     unmerged: the unmerged paths.
     """
 

@@ -86,8 +86,8 @@ class Neighbor(NamedTuple):
 
     It changed in `together` of the last `commits` commits of the queried files. `score` is between 0 and 1. `last` is
     the date of the newest common commit, in seconds since 1970; `evidence` has the numbers of the common commits,
-    newest first, at most 20. `reasons`, the strongest first, can be "together", "through" (with their partners), "name"
-    and "folder", and finally "recent" (the file changed in one of the newest commits).
+    newest first, at most 20. `reasons`, the strongest first, can be "together", "through" (it changed with files that
+    changed with the queried ones), "name", "folder", and finally "recent" (it changed in one of the newest commits).
     """
 
     file: int
@@ -209,9 +209,9 @@ def direct(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """For each other file, its share of the commits in `history` (0 to 1), and a weight for how recently it changed.
 
-    `history` has the commits of the queried files, newest first; `newest` is the number of the newest commit. A commit
-    weighs less the more commits of `history` are newer, and its weight is divided among its other files. A commit that
-    touches several queried files counts once for each.
+    `history` has the commits of the queried files, newest first; `newest` is the number of the newest commit. The
+    further back a commit is in `history`, the less it weighs; its weight is divided among its other files. In the
+    shares, a commit that touches several queried files counts once for each.
     """
     share: defaultdict[int, float] = defaultdict(float)
     current: defaultdict[int, float] = defaultdict(float)

@@ -221,8 +221,9 @@ def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
 
 
 def question(step: HistoryStep, body: str, patch: Patch | None, shown: Sequence[str]) -> Question:
-    """The question about a commit. `shown` are those of its paths that a model may see. A small commit gets a line for
-    each file, so that you never pay for it again; a larger one, only for the queried file."""
+    """The question about a commit. `shown` are those of its paths that a model may see. For a small commit it asks
+    for a line for each file, so that the user never pays for it again; for a larger one, only for the queried file.
+    """
     from repoagent.llm.model import printable
 
     commit = step.commit

@@ -103,8 +103,9 @@ def read_history(
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) at `revision`,
     newest first, and the authors of all its commits.
 
-    Unless `worktree` is a work tree with a complete history index, git gets `seconds` of wall time. Raises UsageError
-    for an unknown revision or path, NothingDone if the path has no commits yet, GitError if git fails.
+    git gets at most `seconds` of wall time, unless `path` is a file and `worktree` a work tree with a complete history
+    index. Raises UsageError for an unknown revision or path, NothingDone if the path has no commits yet, GitError if
+    git fails.
     """
     top = worktree if isinstance(worktree, Path) else worktree.top
     commit = resolve_revision(top, revision)
@@ -161,7 +162,10 @@ def _kind(top: Path, commit: str, path: str) -> str:
 
 def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
     check_path(path)
-    unseen = f"git found no commit that touches {path} in {REPORT_SECONDS:g} s, or lacks the objects"
+    unseen = (
+        f"git found no commit that touches {path} within {REPORT_SECONDS:g} s, or objects are missing "
+        "(try `repoagent mine`)"
+    )
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         missing = unseen if history.partial else f"no commit touches it{where}"

@@ -47,7 +47,7 @@ def find_missing(
 
     `files` are the ids of the changed files, including deleted ones; new files have none. `threshold` is the result of
     `calibrate_threshold`; all results but the first must exceed it by 0.2. `author` is the change's author as in
-    `Commit.author`; None if unknown. The result is empty if nothing is known about `files`.
+    `HistoryCommit.author`; None if unknown. The result is empty if nothing is known about `files`.
     """
     asked = frozenset(files)
     if not asked or limit < 1:
@@ -93,7 +93,7 @@ def weigh_commits(
 def confidences(
     asked: frozenset[int], weighed: Sequence[tuple[HistoryCommit, float]], least: float
 ) -> dict[int, float]:
-    """The confidence of each file not in `asked` for which it is at least `least`; deleted files are included."""
+    """The files not in `asked` whose confidence is at least `least`, with that confidence; includes deleted files."""
     total = DOUBT
     sums: dict[int, float] = {}
     for commit, weight in weighed:

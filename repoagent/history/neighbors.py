@@ -160,7 +160,7 @@ class _Query:
         if not state.new and state.end != "mining":
             self.note = _END[state.end]
             return
-        hint = ", in part with each command, or at once with `repoagent mine`"
+        hint = " a part at a time by each command (`repoagent mine` builds it at once)"
         background = mine_in_background(self.worktree)
         building = f"the history index is being built{'' if background else hint}"
         indexed, mined = self.view, self._known()

@@ -64,7 +64,7 @@ class BackgroundLog:
 
 
 class RecentView:
-    """The output of a `BackgroundLog` as a `View` for the co-change score.
+    """The output of a `BackgroundLog` as a `HistoryView` for the co-change score.
 
     `late` means that there may be more commits. The existing files are those in the revision's tree or, for HEAD, in
     git's index, which also contains newly added files.

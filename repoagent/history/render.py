@@ -180,8 +180,8 @@ def _size(line: str) -> int:
 
 
 def authors_line(people: Authors) -> str:
-    """The authors of the file in one line for a prompt: those with the most commits, each with the year of the last one
-    if that is long ago, and the most recent authors; "" for no commits."""
+    """The file's authors in one line for a prompt: those with the most commits, with the year of their last commit if
+    that is long ago, then the most recent authors; "" if there are no commits."""
     if not people.commits:
         return ""
     last = max(person.last for person in (*people.persons, *people.bots))
@@ -270,7 +270,7 @@ def candidates_block(neighborhood: Neighborhood, why_not: Callable[[str], str | 
     if not rows:
         return ""
     lines = [
-        "Files that changed with the edited ones, the surest first; candidates to inspect, not automatic targets:"
+        "Files that changed with the edited ones, most likely first; candidates to inspect, not automatic targets:"
     ]
     for row in rows:
         path = plain_line(os.fsdecode(row.path), PATH_WIDTH)

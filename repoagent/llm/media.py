@@ -144,7 +144,7 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
     for image in images:
         if image.base64_size > limits.image_bytes:
             problem = (
-                f"{image.name} has {image.base64_size:,} bytes when sent (base64), but {spec} accepts at most "
+                f"{image.name} is {image.base64_size:,} bytes when sent (base64), but {spec} accepts at most "
                 f"{limits.image_bytes:,}: make it smaller, or save it as JPEG"
             )
         elif max(image.width, image.height) > limits.side:
@@ -158,12 +158,12 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
         problem = f"{spec} accepts at most {limits.images} images at once, not {len(images)}: send fewer"
     elif pages > limits.pages:
         problem = (
-            f"{spec} accepts at most {limits.pages} pages at once, but {_names(documents)} has {pages}: split it "
-            "(qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
+            f"{spec} accepts at most {limits.pages} PDF pages at once, not {pages} ({_names(documents)}): send fewer, "
+            "or a part (qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
         )
     elif size > limits.request_bytes:
         problem = (
-            f"the request would have {size:,} bytes, but {spec} accepts at most {limits.request_bytes:,}: send "
+            f"the request would be {size:,} bytes, but {spec} accepts at most {limits.request_bytes:,}: send "
             "fewer files, or smaller ones"
         )
     if problem:
@@ -276,7 +276,7 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The attachments of `turns` by their references; instead of one that cannot be sent, a sentence says why."""
+        """The attachments of `turns` by reference; for one that cannot be sent, a sentence that says why."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
             if item := reference_of(turn):

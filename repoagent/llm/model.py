@@ -138,7 +138,7 @@ class ToolSchema:
 
 @dataclass(frozen=True)
 class Request:
-    """A model call: the system parts, and the messages, which alternate and end with the user's.
+    """A model call: the system parts, and the messages, whose roles alternate; the last is the user's.
 
     key: identifies the request regardless of the prompt's wording; cassettes are searched for it.
     grammar: a GBNF grammar, for llama.cpp.

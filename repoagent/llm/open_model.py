@@ -117,7 +117,7 @@ def open_model(
         if choice.origin == settings.theirs:
             say(f"using {first}, as set in this repository's {choice.origin.removeprefix('file:')}")
     if reply is not None and provider_of(first).answered_by != "user":
-        say(f"ignoring --reply: {display_name(first)} is not manual")
+        say(f"ignoring --reply: it works only with --model manual, not with {display_name(first)}")
     fallbacks = settings.texts("fallback") if provider_of(first).answered_by == "model" else ()
     effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
     wishes = Wishes(effort, temperature, settings.text("cache"))
@@ -218,7 +218,7 @@ def configured_models(settings: Settings) -> list[StatusRow]:
 
 
 def provider_rows(settings: Settings) -> list[StatusRow]:
-    """Every provider with its status; a server that needs a key is queried only if there is one."""
+    """Every provider with its status; a server that needs a key is queried only if its key is set."""
     names = registry.provider_names(settings)
     statuses = _statuses(settings, [f"{name}/" for name in names])
     return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]
@@ -256,7 +256,7 @@ def _media_problem(settings: Settings, spec: str, media: Collection[Media]) -> t
     if not kinds:
         return "", True
     name, words = display_name(spec), " and ".join(_MEDIA_WORDS[kind] for kind in sorted(kinds))
-    setting = f'list what it accepts as `media` under [models."{name}"] in your configuration'
+    setting = f'set `media` under [models."{name}"] in your configuration to what it accepts'
     if takes is None:
         return f"cannot tell whether {name} accepts {words}; {setting}", False
     return f"{name} is not known to accept {words}; if it does, {setting}", True
@@ -280,7 +280,8 @@ def attachment_refusal(
 ) -> str:
     """The reason why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
 
-    There is also a reason if this is unknown: the user did not attach them, and a rejected request would end the run.
+    If it is unknown whether the model accepts them, that is a reason too: the user did not attach them, and a rejected
+    request would end the run.
     """
     problem, _ = _media_problem(settings, spec, media)
     if problem:

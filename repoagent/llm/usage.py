@@ -83,7 +83,7 @@ class Limits:
     seconds: float | None = None
 
     def within(self, other: Limits) -> Limits:
-        """The lower of each limit, at least 0."""
+        """For each limit, the lower of the two values, at least 0."""
         lower: dict[str, Any] = {}
         for name, limit in vars(self).items():
             limits = (limit, getattr(other, name))

@@ -111,7 +111,7 @@ def neighbors(call: ToolCall, paths: list[str], revision: str = "HEAD", limit: i
         for row in answer.neighbors
         if not call.why_not(row.path)
     ]
-    found = f"Nothing has changed with {paths[0]}."
+    found = f"No file has changed together with {paths[0]}."
     if rows:
         head = f"Changed together with {', '.join(answer.paths)}: places to look, not files that must change."
         found = "\n".join([head, fence(clip("\n".join(rows)), "neighbors")])
@@ -323,7 +323,7 @@ _CANCELLED = "the call was cancelled; nothing was changed"
         "maxProperties": 1000,
     },
     message=text(
-        "The commit message (subject, empty line, body); by default, the message in the patch.", 20_000
+        "The commit message (subject, blank line, body); by default, the message in the patch.", 20_000
     ),
     commit=boolean("Commit the change; false only writes the files."),
     check_only=boolean("Only report whether and where it applies."),

@@ -218,7 +218,7 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
                     manifest = data
         head = json_files.parse_document(manifest)
         if head is None or head.get("kind") != KIND:
-            raise ValueError("it has no manifest; create one with `repoagent memory export`")
+            raise ValueError("it has no manifest; create the archive with `repoagent memory export`")
         if head["version"] == VERSION:
             return [_parcel(folder, files) for folder, files in sorted(memories.items())]
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError, Refused) as error:

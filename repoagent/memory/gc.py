@@ -154,8 +154,8 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
 
 @dataclass(frozen=True)
 class ForgottenCounts:
-    """The numbers of old exchanges, conversations of unfinished edits, copies for undo and runs, and their total size
-    in bytes."""
+    """The numbers of old exchanges, conversations of unfinished edits, undo copies, and runs, and their total size in
+    bytes."""
 
     exchanges: int = 0
     unfinished: int = 0

@@ -36,7 +36,7 @@ _CHANGED = 50  # most new files that are compared with a missing one
 class MemoryLocation:
     """The location of a memory's file. `path` is its recorded path in this work tree.
 
-    `at` is its current path if that differs, which is absolute for a file that only another work tree has.
+    `at` is its current path if that differs, else ""; it is absolute for a file that only another work tree has.
     """
 
     state: State
@@ -176,7 +176,7 @@ def memory_rows(
     order: Order = "path",
     limit: int | None = None,
 ) -> Iterator[MemoryRow]:
-    """Yield at most `limit` rows for the files and folders in `paths` with these `states`; if empty, for all.
+    """Yield at most `limit` rows for the files and folders in `paths` with these `states`; () means all.
 
     Each file is located when its row is reached. Raises Refused if the memory folder is a link or a file.
     """

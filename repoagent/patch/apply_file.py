@@ -268,8 +268,9 @@ def _check_duplicates(hunks: Sequence[Hunk], blocks: Sequence[set[int]], matches
         )
         if differences > own_blocks.isdisjoint(blocks[twin.number - 1]):
             text = (
-                f"hunks {twin.number} and {hunk.number} are identical, and their headers name two locations, but the "
-                f"file has only one, at line {later.first + 1}. Leave one out, or copy the lines at the other one."
+                f"hunks {twin.number} and {hunk.number} are identical, and their headers name two locations, but both "
+                f"fit the file only at line {later.first + 1}. Send only one of them, or copy the lines of the "
+                "other location exactly."
             )
             raise DuplicateHunks("overlap", text, hunk.number)
 

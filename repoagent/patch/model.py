@@ -282,7 +282,7 @@ class FileText:
 
 @lru_cache(maxsize=4)
 def decode_text(data: bytes) -> FileText | None:
-    """Decode `data`, or return None if it is binary. `decode(data).encode() == data` is always true.
+    """Decode `data`, or return None if it is binary. `encode` on the result returns exactly `data`.
 
     UTF-16 is recognized by its byte-order mark. Mostly valid UTF-8 keeps invalid bytes as surrogate escapes; anything
     else is Latin-1. NULs make a file binary, unless the rest is UTF-8 and there are fewer NULs than lines.

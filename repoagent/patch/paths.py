@@ -288,7 +288,8 @@ _IN_PART = re.compile(
 
 
 def name_claimed_whole(line: str) -> str | None:
-    """Return the file name that a sentence presents as complete: "Here's the full updated `x.py`:", also in bold."""
+    """Return the name of the file that a sentence says follows in full: "Here's the full updated `x.py`:", also in
+    bold."""
     text = line.strip()
     claim = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
     if claim is None or not re.search(rf"\b(?:{_WHOLE})\b", claim["what"], re.IGNORECASE):

@@ -63,7 +63,7 @@ class PatchRefused(Refused):
 
     @property
     def sentence(self) -> str:
-        """All problems for the user, one line each, without the advice for the model."""
+        """The first MOST_SHOWN problems for the user, one line each, without the advice for the model."""
         return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
 
     def details(self) -> dict[str, object]:

@@ -109,7 +109,7 @@ def spliced(text: FileText, parts: Sequence[Splice], final_newline: bool | None)
 
 
 def end_of_file(matches: Iterable[Match], text: FileText) -> bool | None:
-    r"""Return whether the new file ends in a newline, by its `\ No newline` marks; None without such a mark."""
+    r"""Return whether the `\ No newline` marks say that the new file ends in a newline; None if there are none."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
         if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):

@@ -136,7 +136,8 @@ def resolve_targets(
     groups = by_file
     ends = [group[-1].path for group in groups.values() if group[-1].path is not None]
     for path in sorted({path for path in ends if ends.count(path) > 1}):
-        problems.append(Problem(path, 0, "overlap", "two files in the answer would have this path."))
+        text = "two files in the answer would get this path. Send only one of them, or give one another name."
+        problems.append(Problem(path, 0, "overlap", text))
     bad = {problem.path for problem in problems}
     return [group for group in groups.values() if group[-1].name not in bad], problems, later
 
@@ -249,7 +250,7 @@ def _check_may_create(path: str, files: PatchFiles) -> None:
     if any(name.startswith(inside) for name in files.sorted_names[below : below + 1]) or any(
         name in files.sources for name in accumulate(path.split("/"), "{}/{}".format)
     ):
-        raise PatchError("bad-path", "a file or folder with this name already exists.")
+        raise PatchError("bad-path", "a file or folder with this name already exists. Use another name.")
     if not files.may_create(path):
         text = "this edit may not create this file."
         raise files.out_of_scope(path) if files.exists(path) else files.unknown(text, path)
@@ -279,7 +280,7 @@ def _moved(patch: FilePatch, files: PatchFiles) -> PatchTarget:
         raise files.unknown(f"{patch.old} does not exist.", patch.old)
     _check_path([new])
     if new in files.sources:
-        raise PatchError("exists", f"{new} already exists and cannot be replaced.")
+        raise PatchError("exists", f"{new} already exists and cannot be replaced. Use another name.")
     _check_may_create(new, files)
     if patch.action == "copy" and files.sources[source].mode == "120000":
         raise PatchError("symlink", "this is a symbolic link; it cannot be copied.")

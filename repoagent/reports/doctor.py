@@ -234,7 +234,7 @@ def check_history(worktree: WorkTree) -> Iterator[DoctorCheck]:
         yield DoctorCheck(
             "history index",
             "ok",
-            f"{size}{f'; new commits, to be read on the next use: {state.new:,}' * bool(state.new)}",
+            f"{size}{f'; new commits, not indexed until the next use: {state.new:,}' * bool(state.new)}",
         )
     else:
         advice = "run `repoagent mine` to complete it"

@@ -68,7 +68,7 @@ def read_blob(top: Path, name: str) -> bytes | None:
 
 
 def merge_base(top: Path, *commits: str) -> str | None:
-    """The merge base of the first commit with the others; None if there is none."""
+    """The merge base of the first of `commits` with the others; None if there is none."""
     return (_output(top, "merge-base", *commits) or b"").decode().strip() or None
 
 
@@ -365,7 +365,8 @@ def _sides(change: Change, worktree: WorkTree) -> tuple[str, ...]:
 
 
 def files_without_renames(change: Change, worktree: WorkTree) -> list[ChangedFile]:
-    """All files that differ between the two sides of the change; a renamed file is a deleted and an added one."""
+    """All files that differ between the two sides of the change; a renamed file counts as a deleted and
+    an added file."""
     arguments = (*_RAW, "--no-renames", *_SAME, *_sides(change, worktree))
     return _parse_raw(git(worktree.top, "diff", *arguments, "--", env=OFFLINE))[0]
 

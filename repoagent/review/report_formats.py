@@ -59,7 +59,7 @@ _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ","
 
 
 def render_github(report: Report) -> str:
-    """The report as GitHub workflow commands, the most important first, up to the number that GitHub shows."""
+    """The report as GitHub workflow commands, the most important first; of each level, as many as GitHub shows."""
     levels: Counter[Level] = Counter()
     lines = []
     for finding in sorted(report.findings, key=lambda finding: -finding.level):

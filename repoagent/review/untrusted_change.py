@@ -57,8 +57,8 @@ def whole(change: Change, worktree: WorkTree) -> Change:
 
 
 def texts_of(change: Change, worktree: WorkTree, path: str) -> tuple[bytes, bytes] | None:
-    """The old and the new text of `path`, b"" if there is none; None if they do not differ in the whole change. Raises
-    Refused if the change contains review state, or if a partial clone lacks a text."""
+    """The old and the new text of `path`, b"" if there is none; None if the change, regardless of pathspecs, does not
+    contain `path`. Raises Refused if the change contains review state, or if a partial clone lacks a text."""
     change = whole(change, worktree)
     for file in change.files:
         if path in (file.path, file.old_path):

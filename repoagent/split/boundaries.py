@@ -432,7 +432,8 @@ _LONGEST = 1_000  # bytes of a heading
 
 
 def parsed_text(text: bytes, language: str | None) -> bytes:
-    """The text to parse instead of `text`, with each block at the same offsets."""
+    """The text to parse in place of `text`: in Markdown, underlined headings are rewritten as `#` headings, and each
+    block keeps its offsets."""
     if language != "markdown" or (b"\n==" not in text and b"\n---" not in text):
         return text
     front = _FRONT_MATTER.match(text)

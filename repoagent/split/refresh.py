@@ -38,9 +38,14 @@ _SLACK = 2000  # bytes of the common start and end over which changes may be mov
 
 @dataclass(frozen=True)
 class RefreshResult:
-    """The files that a refresh has `written`, `added` and `removed`, and those that it has left as the user `edited`
-    them; for those also in `to_merge`, the source has changed, too. The source already has the edits of the `merged`
-    files."""
+    """The segment files, by what a refresh did with them.
+
+    written: the earlier files that it wrote again
+    added, removed: the files that it added and removed
+    edited: the files that it left as the user edited them
+    to_merge: those of the edited files whose source has changed, too
+    merged: the files whose edits the source already has
+    """
 
     index: SplitIndex
     written: tuple[str, ...] = ()

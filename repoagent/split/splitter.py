@@ -53,8 +53,9 @@ def cut_into_spans(
     language: str | None = None,
     kept: Sequence[int] = (),
 ) -> tuple[list[Span], Callable[[], Sequence[Symbol]]]:
-    """The spans of the segments of `data`, in order, and a function that returns the symbols of the file, which takes
-    longer. `describe_segments` takes both. A span has at most `target` bytes unless it cannot be cut.
+    """The spans of the segments of `data`, in order, and a function that computes the symbols of the file, because
+    that takes longer. Pass the spans and the symbols to `describe_segments`. A span has at most `target` bytes unless
+    it cannot be cut.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
     section, a key) its own segment. `kept` has the offsets of an earlier split's cuts, relocated to this text. Raises
@@ -118,7 +119,7 @@ def cut_into_spans(
 def describe_segments(
     data: bytes, spans: Iterable[Span], target: int, symbols: Sequence[Symbol]
 ) -> tuple[Segment, ...]:
-    """The segments for `spans`, which together make up `data`, without names; some may be empty."""
+    """The segments, still without names, for `spans`, which together make up `data`; some may be empty."""
     result: list[Segment] = []
     line, inside = 1, False  # whether the segment begins inside its first line
     for start, end, why in spans:

@@ -34,8 +34,8 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment variables whose names mark them as secrets, from `env` or the process. Short values and paths of
-    existing files are left out."""
+    """The environment variables whose names mark them as secrets, from `env` or, without it, the environment of this
+    process. Short values and paths of existing files are left out."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()

@@ -59,7 +59,7 @@ _SHORTER = 2  # characters by which an underline may be shorter than its title
 
 
 def is_plain_text(path: str) -> bool:
-    """Whether the name is that of a text file whose headings can be found without a grammar."""
+    """Whether `path` names a text file whose headings can be found without a grammar."""
     name = path.rsplit("/", 1)[-1]
     return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
 

@@ -288,7 +288,7 @@ def capsule_of(address: int) -> object:
 
 
 def address_of(capsule: object) -> int:
-    """The address of the grammar in a capsule, the reverse of `capsule_of`."""
+    """The address of the grammar in a capsule; the inverse of `capsule_of`."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
     pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)

@@ -54,8 +54,7 @@ class Occurrences(NamedTuple):
 
 
 def is_prose(path: str) -> bool:
-    """Whether the name is that of a file in an unknown language, or in a language without identifiers, such as
-    Markdown."""
+    """Whether `path` names a file in an unknown language, or in a language without identifiers, such as Markdown."""
     language = guess_language(path, b"")
     return language is None or language in PROSE
 

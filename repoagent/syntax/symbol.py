@@ -50,7 +50,8 @@ def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kin
     """The nested symbols for `items` in a text of `total` lines. An item has a row (from 0), a level, a name and a
     signature.
 
-    Each symbol extends to the row before the next item of the same or a lower level, and contains the items in between.
+    Each symbol extends to the row before the next item whose level number is the same or smaller, and contains the
+    items in between.
     """
     ends = [total] * len(items)
     waiting: list[int] = []

@@ -43,16 +43,16 @@ BUILT_IN = {
     "explore": AgentType(
         "explore",
         "answers a question; changes nothing",
-        "Find out what you are asked, with the tools that look. Answer with what the caller needs to "
-        "know: paths, lines and names first, then what follows from them. Say what you did not find.",
+        "Answer the question with the read-only tools. Report what the caller needs: paths, lines and names "
+        "first, then what follows from them. Say what you could not find.",
         EXPLORE,
         mode="read-only",
     ),
     "edit": AgentType(
         "edit",
         "makes one change",
-        "Make the change that is described, and no other. Look before you change. Answer with what you "
-        "changed, how you know that it is right, and what is left to do.",
+        "Make only the change described, and read the code before you change it. Report what you changed, how "
+        "you know that it is right, and what is left to do.",
         EXPLORE | {"edit", "write", "run", "wait", "kill", "task", "skill"},
     ),
 }

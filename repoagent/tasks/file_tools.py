@@ -103,8 +103,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         texts = [observation.text]
         if stale:
             texts.append(
-                f"The content of {', '.join(stale)} has changed since you last read it, so the rest of what you "
-                "know about it may be out of date."
+                f"The content of {', '.join(stale)} has changed since you last read it, so what you read then may "
+                "be out of date. Read it again before you rely on it."
             )
         both = [path for change in changes for path in (change.old_path, change.path) if path]
         return _written([*texts, after(list(dict.fromkeys(both)))], [change.name for change in changes])

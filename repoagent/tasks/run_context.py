@@ -177,7 +177,7 @@ class RunContext:
     branch: the branch at the start of this process
     accepted: files whose change the user accepted, with the accepted content, None for a deleted file
     deletions: files that the user agreed to delete
-    unreviewed: whether the user has not accepted part of the change
+    unreviewed: whether some part of the change has not been accepted by the user
     changes_at_refusal: the run's changes when its last edit was refused; None if it was not refused
     """
 

@@ -246,8 +246,8 @@ _DENIED = r"|permission denied|\bEACCES\b"  # without mounts
 
 
 def error_explainer(confinement: Confinement) -> Callable[[str], str]:
-    """Return a function that explains the errors in a command's output that limits of the sandbox caused. It explains
-    each limit once."""
+    """Return a function that looks in a command's output for errors caused by the limits of the sandbox, and explains
+    them. It explains each limit only once."""
     sandbox, explanations = confinement.sandbox, {}
     if sandbox is not None:
         without_mounts = not sandbox.mounting

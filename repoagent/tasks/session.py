@@ -153,7 +153,7 @@ def open_session(  # noqa: PLR0917
     run_dir: RunDirectory,
     record: RunRecord,
 ) -> Iterator[RunSession]:
-    """Open a session that holds the run for the block, with the run's tools and earlier changes."""
+    """Lock the run for the duration of the `with` block, and yield a session with its tools and earlier changes."""
     with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
         form = ready.form.form if ready.form.form in ("diff", "search") else "diff"

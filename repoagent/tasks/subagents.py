@@ -293,7 +293,7 @@ class SubagentPool:
         meter.lent[run_dir.name] = child.limits
         context.ui.progress("child", {"child": run_dir.name, "kind": kind, "id": number})
         if background:
-            text = f'It runs in the background as {number}: continue, and use <wait child="{number}"/> for its answer.'
+            text = f'It is running as {number}: continue, and use <wait child="{number}"/> to get its answer.'
             return Observation("delegate", text, data={"child": run_dir.name, "id": number})
         return self._answer_of(number)
 
@@ -329,7 +329,7 @@ class SubagentPool:
             text = record.text or subagent.error
         text = _result(run, text, ok=ok)
         if changed:
-            text += f"\nIt changed {', '.join(map(quote_unless_plain, changed))}: now part of your change."
+            text += f"\nIt changed {', '.join(map(quote_unless_plain, changed))}: that is now part of your change."
         data: dict[str, object] = {
             "child": subagent.name, "kind": subagent.kind, "files": changed,
             "ended": run.state, "calls": record.turns, "tokens": record.tokens, "cost": record.cost,

@@ -58,7 +58,7 @@ def start_search(
 
     def ready() -> str:
         lines = search.result()
-        return f"Names of the request, by text search:\n{lines}".rstrip() if lines else ""
+        return f"Names in the request, by text search:\n{lines}".rstrip() if lines else ""
 
     return ready
 

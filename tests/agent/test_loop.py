@@ -234,7 +234,7 @@ FOREIGN = {
     "<str_replace path='a'>x</str_replace>": "an edit is a patch in your reply",
     "<browse url='https://a.org'/>": "`browse` cannot be called like this here; the tools are think, message, finish",
     "I run it.\n<python>print(1)</python>": "`python` cannot be called like this here; the tools are",
-    FENCE: f"a code block is not performed; {RUN} If it is your answer",
+    FENCE: f"code blocks are not executed; {RUN} If it is your answer",
 }
 
 

@@ -75,7 +75,7 @@ def test_a_partly_refused_edit_is_sent_whole(repo: GitRepo, edit: Run, script: S
     script.act(1, "git status --porcelain > ../status")
     edit(more=["README.md"])
     assert (repo.top.parent / "status").read_text() == ""
-    assert "Nothing of this edit is kept: send all of it again" in script.prompts[1]
+    assert "No part of this edit is kept: send all of it again" in script.prompts[1]
     assert "your refused edit had 2 hunks, and this one has 1" in script.prompts[2]
     assert files_of_head(repo) == ["README.md", "src/app.py"]
     repo.git("reset", "-q", "--hard", "HEAD^")

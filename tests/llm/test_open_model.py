@@ -126,7 +126,7 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     open_model(wishing, spec="command:llm", reply=tmp_path / "reply", say=said.append)
     wishes = ("effort = high", "temperature = 0.25", "cache = off")
     assert said == [
-        "ignoring --reply: command:llm is not manual",
+        "ignoring --reply: it works only with --model manual, not with command:llm",
         *(f"ignoring {wish}: command:llm does not support it" for wish in wishes),
     ]
 

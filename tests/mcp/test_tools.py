@@ -149,7 +149,7 @@ def test_read_returns_an_image(repo: GitRepo, use: Use) -> None:
     blob = repo.git("hash-object", "shot.png").strip()
     assert text == f"shot.png: image/png, 30 x 20 pixels, {len(png())} bytes, blob {blob}; it follows."
     assert image is not None and image.data == png()
-    with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):
+    with pytest.raises(UsageError, match=r"large\.png is .* make it smaller"):
         use().call("read", path="large.png")
     with pytest.raises(UsageError, match=r"cannot send paper\.pdf .*pdftotext"):
         use().call("read", path="paper.pdf")

@@ -27,13 +27,13 @@ NESTED = """{
     "after an error": lambda n: b"}\\n" + b"- " * n + b"x\\n",
 }"""
 CHILD = f"""
-from repoagent.syntax.parser import error_count; from repoagent.syntax.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import cut
+from repoagent.syntax.parser import error_count; from repoagent.syntax.outline import outline; from repoagent.syntax.regressions import parses_worse; from repoagent.split.splitter import cut_into_spans
 from repoagent.syntax.parser import parse_within
 for name, text in {NESTED}.items():
     for n in 253, 254, 1200:
         data = text(n)
         print(name, n, parse_within(data, "yaml", 60) is not None, flush=True)
-        error_count("a.yaml", data), outline("a.yaml", data), cut("a.yaml", data)[1]()
+        error_count("a.yaml", data), outline("a.yaml", data), cut_into_spans("a.yaml", data)[1]()
         parses_worse("a.yaml", b"a: 1\\n", data)
 string = b"rb'"  # a string without its end, then 511 blocks
 for n in 511, 600:

@@ -125,7 +125,7 @@ def test_the_system_text_is_short_and_the_same_for_each_run(repo: GitRepo) -> No
     )
     assert text == other
     assert "Long output is cut" in text and "a command after it sees them" in text
-    assert "Any exit code but 0, of any part of a pipe" in text
+    assert "A non-zero exit code of any part of a pipe" in text
     rows = [row for row in text.split("\n") if not row.startswith("- <python>")]  # an extra
     assert estimate_tokens("\n".join(rows)) <= 1_500
 

@@ -118,7 +118,7 @@ def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
     repo.commit(**{".github/workflows/x.yml": "on: pull\n"})
     restore = '<restore path=".github/workflows/x.yml"/>'
     outcome, model, _ = go(repo, EDIT, FLOW, DONE, restore + DONE, mode="ask")
-    assert "is run by a server on a push" in model.last_prompt
+    assert "is run by a server after a push" in model.last_prompt
     assert (outcome.kind, repo.status()) == ("done", "")
     assert committed(repo) == ["f.txt"]
 
@@ -329,7 +329,7 @@ def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, patch: str, remarks: s
 
 def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": QUOTED})
-    kept = "Its commit message is kept: send only `<finish>`"
+    kept = "The commit message is kept: send only `<finish>`"
     outcome, model, _ = go(repo, f"{LOOSE}```\n<run>false</run>\n{DONE}", FINISH, mode="auto")
     assert outcome.kind == "done" and kept in model.last_prompt
     assert repo.git("log", "-1", "--format=%s") == "Make it two\n"

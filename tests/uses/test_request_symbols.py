@@ -198,4 +198,4 @@ def test_a_run_begins_with_where_the_names_of_its_prompt_are(repo: GitRepo) -> N
     assert "'other'" in user.observations[0].text
     assert [name for name, _ in names(model.seen[-1])] == ["find_it", "OtherOne"]
     _, model, _ = go(repo, "words", prompt="look around", name="run-20260101-000001-abcdef")
-    assert "Names of the request" not in model.last_prompt
+    assert "Names in the request" not in model.last_prompt

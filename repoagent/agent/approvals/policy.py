@@ -90,7 +90,7 @@ class Gate:
     audit: records each decision.
     sandbox: the name of the sandbox for commands; "" for none.
     why_none: a sentence that explains why there is no sandbox.
-    hidden: the work tree and the files that models may not see.
+    hidden: the files of the work tree that models may not see.
     writable: folders outside the work tree that commands may write to.
     protected: paths that commands may not write to.
     path: the PATH of the commands.

@@ -439,7 +439,8 @@ def parse_rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
     parsed = tuple(map(Rule, patterns))
     for rule in parsed:
         if rule.kind == "command" and not _split(rule.pattern):
-            raise UsageError(f"run.allow or run.deny: {rule.pattern!r} is not a command pattern")
+            problem = f"{rule.pattern!r} is not a command pattern; write one such as 'git log *'"
+            raise UsageError(f"run.allow or run.deny: {problem}")
     return parsed
 
 

@@ -74,7 +74,7 @@ def without_attached(turn: Turn) -> Turn:
     if attachment is None:
         return turn
     meta = {key: value for key, value in turn.meta.items() if key != ATTACHED}
-    return replace(turn, text=f"({attachment.path}: left out. Read it again where it matters.)", meta=meta)
+    return replace(turn, text=f"({attachment.path}: left out. Read it again if you need it.)", meta=meta)
 
 
 def with_cache_breakpoints(request: Request) -> Request:
@@ -122,9 +122,9 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
                 any(new == path and start <= first and last <= end for new, start, end in later)
                 for path, first, last in reads
             ):
-                note = f"({names}: omitted, you read it again later.)"
+                note = f"({names}: omitted, because you read this again later.)"
             elif reads and all(path in edited for path, _, _ in reads):
-                note = f"({names}: omitted, the file was edited since. Read it again if it matters.)"
+                note = f"({names}: omitted, because of a later edit. Read again what you still need.)"
             elif files := shorten_text.spill_files(turn.text):
                 note = f"(Omitted; it is in {', '.join(files)}.)"
             slim[number] = replace(turn, text=note or turn.text)

@@ -79,9 +79,9 @@ class CommandRunner:
 
     def tools(self) -> tuple[Tool, ...]:
         run_text = (
-            "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
+            "<run>COMMAND</run> runs it with bash in the work tree, without a terminal or input, for at most "
             f'{self.timeout:g} s; timeout="600", background="yes" for a server. Long output is '
-            "cut to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
+            "cut to its head and tail. A non-zero exit code of any part of a pipe is a failure."
         )
         wait_text = '<wait command="b1" seconds="30"/> waits until a background command ends.'
         kill_text = '<kill command="b1"/> ends a background command.'
@@ -176,7 +176,9 @@ class CommandRunner:
         if command.wait(FIRST_LOOK):
             self._report(name)
             return self._ended(command, lambda: f"{changed}\n{self._look_before(job)()}", name)
-        head = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
+        head = (
+            f'It is running in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
+        )
         text = "\n".join(filter(None, [head, self._new_output(command), changed]))
         return Observation("run", text, data=self._data(command, name))
 

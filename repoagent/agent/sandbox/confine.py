@@ -60,7 +60,7 @@ _NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their con
 _WITHOUT_MOUNTS = (
     "Outside the work tree, commands can change the mode, owner and times of any file that you can.",
     "Commands can see the names and arguments of other processes, and change their priority.",
-    "Commands cannot write to /tmp or shared memory, or open terminals or Unix sockets; some programs fail.",
+    "Commands cannot write to /tmp or shared memory, or open terminals or Unix sockets, so some programs fail.",
 )
 _SIGNALS = "Commands can send signals to the user's other programs (this kernel's Landlock is too old to prevent it)."
 _NO_MOVES = (

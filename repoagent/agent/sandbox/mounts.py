@@ -30,7 +30,8 @@ class MountPlan:
 
     steps: the mounts, in order.
     missing: the names that need placeholders (see `launch.main`).
-    narrow: whether the top of the work tree is read-only except for its entries.
+    narrow: whether a writable folder, such as the top of the work tree, is itself read-only and only its entries are
+        writable.
     """
 
     steps: tuple[Step, ...]

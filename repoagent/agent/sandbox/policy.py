@@ -128,8 +128,8 @@ def scrub_environment(environment: Mapping[str, str], policy: Policy) -> dict[st
 
     Secrets are recognized by name or form, even inside other variables. HOME stays, so that tools find their settings
     and downloaded packages, read-only; what they write goes to the scratch folder. `pytest`, `make`, `cargo test`, `go
-    test` and `npm test` therefore run without network access. git trusts the work tree even if another user owns it,
-    because that was checked when the work tree was opened.
+    test` and `npm test` therefore work even without network access. git trusts the work tree even if another user
+    owns it, because that was checked when the work tree was opened.
     """
     secrets = {value for value in secrets_of(environment).values() if len(value) >= SHORTEST}
 

@@ -47,7 +47,7 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 class ChatProgress(ProgressDisplay):
-    """A `ProgressDisplay` display that does not dim the model's words."""
+    """A `ProgressDisplay` that does not dim the model's words."""
 
     styles = ()
 

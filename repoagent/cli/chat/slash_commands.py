@@ -195,7 +195,7 @@ def switch_model(chat: Chat, words: str) -> None:
     """Switch to another model, which keeps the same meter; without `words`, print the current model."""
     if not words:
         context_tokens = chat.model_setup.context_tokens
-        window = f", context of {context_tokens:,} tokens" if context_tokens else ""
+        window = f", context window {context_tokens:,} tokens" if context_tokens else ""
         chat.terminal.result(f"{display_name(chat.model_setup.model.spec)}{window}\n")
         return
     from repoagent.config.layers import load_settings

@@ -140,7 +140,8 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
     for call in activity.spent:
         total.add(call)
     if total.calls:
-        price = f"${total.cost:.4f}" + (f" and {total.unpriced:,} of unknown price" if total.unpriced else "")
+        unpriced = f" and {plural(total.unpriced, 'call')} of unknown price" if total.unpriced else ""
+        price = f"${total.cost:.4f}" + unpriced
         price = "price unknown" if total.unpriced == total.calls else price
         spent = f"{plural(total.calls, 'call')}, {total.sent + total.written:,} tokens, {price}"
     yield from page.wrap(f"{', '.join(counts)}; {spent}")
@@ -235,7 +236,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if whole.estimated:
         terminal.note(
-            "~ marks totals with estimates for calls whose provider reported no token counts", "dim"
+            "~ marks totals that include estimates, for providers that report no token counts", "dim"
         )
     if limit is not None:
         terminal.note(f"max_cost_per_day is {dollars(limit, 0)}", "dim")

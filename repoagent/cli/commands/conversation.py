@@ -53,7 +53,7 @@ GROUP = "repoagent conversation"
 
 
 def epilog(*lines: str, more: str = "") -> str:
-    """A command's epilog: `lines` are examples without `repoagent conversation`; `more` is the text after them."""
+    """A command's epilog: `lines` are examples, without the leading `repoagent conversation`; `more` follows them."""
     shown = "\n".join(f"  {GROUP} {line}" for line in lines)
     return f"\b\nExamples:\n{shown}{more}"
 

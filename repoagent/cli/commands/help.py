@@ -13,7 +13,7 @@ from repoagent.errors import Exit, UsageError
 EXIT_CODES = {
     Exit.DONE: "success",
     Exit.NOTHING: "nothing was done: nothing to change, or you declined",
-    Exit.USAGE: "usage error: an unknown option, a missing file, not in a repository",
+    Exit.USAGE: "usage error, such as an unknown option or a missing file",
     Exit.REFUSED: "refused: the edit does not apply, or changes something it may not",
     Exit.NO_MODEL: "no model is available, or the model's output is unusable",
     Exit.LIMIT: "a limit was reached: cost, tokens, turns or time",

@@ -165,7 +165,7 @@ findings, nothing is printed."""
 @json_option
 @pass_session
 def run_command(session: Session, /, **values: Any) -> int:
-    """Review what git is about to commit or push; HOOK is the hook's name, ARGS are its arguments from git."""
+    """Review what git is about to commit or push. HOOK is the hook's name, ARGS are the arguments that git passes."""
     options = SimpleNamespace(**values)
     try:
         return _run(session, options)

@@ -290,7 +290,7 @@ older notes are marked as being about an older version."""
 )
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
-    """Attach a memory to FILE. `memory show` lists FILE's earlier relinks."""
+    """Attach the memory of another file to FILE. `memory show` lists FILE's earlier relinks."""
     from repoagent.memory.identity.store import relink_memory
 
     memory, path = find_memory(repo, source), repo.relative(file)

@@ -118,7 +118,7 @@ _IN_A_PIPE = 200  # characters of a snippet
 
 def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     kind = hit.kind if hit.kind not in hit.name else ""
-    rest = "  ".join(filter(None, [kind, _one_line(hit.date), "about an older text" if hit.stale else ""]))
+    rest = "  ".join(filter(None, [kind, _one_line(hit.date), "about an older version" if hit.stale else ""]))
     where = _one_line(hit.file or hit.name)
     if hit.file and hit.name:
         rest = f"{_one_line(hit.name)}  {rest}".rstrip()

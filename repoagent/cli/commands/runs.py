@@ -309,7 +309,7 @@ Examples:
 
 This deletes the run's folder for good, including the plan and the output of
 commands. Its conversation can be restored with `repoagent conversation undo`;
-commits, branches, and conversations that you named, are not touched. The run's
+commits, branches and the conversations that you named are not touched. The run's
 linked work tree is removed if everything in it is committed."""
 
 

@@ -316,8 +316,8 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
         if not (options.dry_run or terminal.can_ask):
             files = ", ".join(dict.fromkeys(file for conflict in conflicts for file in conflict.files))
             raise Refused(
-                f"--force would discard changes to {path}, and there is no terminal to ask on; nothing was "
-                f"written. Run it in a terminal, or move {files} away, run --refresh, and make your change "
+                f"--force would discard changes to {path}, which needs a terminal for confirmation; nothing was "
+                f"written. Run the command in a terminal, or move {files} away, run --refresh, and make your change "
                 "in the new segment"
             )
         return options.dry_run or terminal.ask("Discard them", CHOICES) == "y"

@@ -33,8 +33,8 @@ def show_outcome(
     """Print the result of an edit and its cost. The result is the diff of a dry run, the answer to a question, or the
     commit.
 
-    Remarks in `shown_remarks` are left out and, on a terminal, an answer that was streamed (`answered`). `ending`, the
-    text of <finish>, is printed unless it is in the commit message.
+    Remarks in `shown_remarks` are left out; on a terminal, so is an answer that was already streamed (`answered`).
+    `ending`, the text of <finish>, is printed unless it is in the commit message.
     """
     result = outcome.result
     if as_json:

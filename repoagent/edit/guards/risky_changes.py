@@ -49,7 +49,7 @@ LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "is run by a server on a push",
+        "is run by a server after a push",
         (
             ".github/workflows/", ".github/actions/", ".gitea/workflows/", ".forgejo/workflows/", ".gitlab-ci.yml",
             ".gitlab/ci/", ".circleci/", ".buildkite/", ".woodpecker/", ".woodpecker.y*ml", ".drone.yml", ".cirrus.yml",

@@ -41,8 +41,8 @@ def unasked_losses(
     if lost := _lost_definitions(applied.changes, text, originals):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
-            f"Not applied: the change removes {names}, which the request does not name. Keep what need not "
-            "go; if it must go, name it in a sentence before the edit and send the edit again."
+            f"Not applied: the change removes {names}, which the request does not name. Keep what can "
+            "stay; name what must go in a sentence before the edit, and send the edit again."
         )
     if loose:
         from repoagent.edit.small_models.code_repairs import changes_to_frozen
@@ -58,7 +58,7 @@ def unasked_losses(
         if before >= _SHORT and 2 * after < before:
             return (
                 f"Not applied: {after} lines replaced {before}. Write every line that stays; if the others "
-                "must go, say in a sentence before it that they are removed."
+                "must go, say in a sentence before the edit that they are removed."
             )
     return ""
 
@@ -66,14 +66,15 @@ def unasked_losses(
 def left_out(applied: AppliedAnswer, words: str, answer: str) -> str:
     """A sentence about what a patch that rewrites a whole file leaves out; "" if nothing is missing.
 
-    This is the end of the file, or definitions that neither the patch nor the commit message `words` mentions.
+    Only two things count as left out: the end of the file, and definitions that neither the patch nor the commit
+    message `words` mentions.
     """
     text = f"{words} {_prose(answer, loose=False)}"
     if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
             f"the new file lacks {names}, but the patch does not mention the removal. To remove a definition, "
-            "name it with -m, or use a diff that deletes it."
+            "name it in the commit message (-m), or use a diff that deletes it."
         )
     return _lost_ends(applied, text, ())
 
@@ -101,7 +102,7 @@ def _lost_ends(applied: AppliedAnswer, text: str, parts: Sequence[Part]) -> str:
         if tail and not any(line in after for line in tail if line.strip()):
             return (
                 f"Not applied: the last {len(tail)} lines of {name} are missing. Send {send}, to its last line; if "
-                "they must go, say in a sentence before it that they are removed."
+                "the missing lines must go, say in a sentence before the edit that they are removed."
             )
     return ""
 

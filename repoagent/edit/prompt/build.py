@@ -281,7 +281,9 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
             files = [text.data for text in session.draft.texts().values()]
             for name in unknown_in(action.body):  # looks like a masked secret, but no secret has this name
                 if not any(name.encode() in data for data in files):
-                    text = f"There is no {name}: write what the file shows, or another kind of placeholder."
+                    text = (
+                        f"The files contain no {name}: write what they show, or another kind of placeholder."
+                    )
                     return Observation(EDIT, session.sent_back(text), ok=False)
         seen = tool.perform(action)
         return replace(seen, text=mask(seen.text))
@@ -290,8 +292,8 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
 
 
 def assemble(context: PromptContext, answer: str | None = None) -> PreparedEdit:
-    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`; None if it has not been
-    asked yet.
+    """Build the prompts and the tools. `answer` is the model's answer to `PreparedEdit.question`; None if the question
+    has not been asked yet.
 
     A small model gets neither the protocol nor the repository's instruction files, because it does better without them.
     """

@@ -33,9 +33,9 @@ _NONE: array[int] = array("I")
 class IndexView:
     """The history that one revision reaches. A file keeps its id through all renames.
 
-    `reach` has the bounds of the reachable numbers. `exists` returns the files of the revision's tree at or below the
-    paths passed to it; pass None if the index has recorded that tree. `broken` is called if the index is damaged, and
-    must raise. The view is `whole` if the revision reaches all commits of the index.
+    `reach` has the bounds of the numbers of the reachable commits. `exists` returns the files of the revision's tree at
+    or below the paths passed to it; pass None if the index has recorded that tree. `broken` is called if the index is
+    damaged, and must raise. The view is `whole` if the revision reaches all commits of the index.
     """
 
     def __init__(

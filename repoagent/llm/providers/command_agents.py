@@ -151,7 +151,7 @@ class CodingAgent:
 
     handler: reads the agent's events.
     install, login: instructions.
-    adds: pairs of arguments to add (in shell syntax) and the words in the command that prevent this.
+    adds: the arguments to add (in shell syntax), each with the words in the command that prevent this.
     works_here: words in the command that let the agent run in the current folder. Otherwise it runs in an empty one, so
     that no file in a repository can instruct it.
     drops: environment variables that prevent the agent from starting.

@@ -29,7 +29,7 @@ BREAKPOINTS = 4  # of the prompt cache, in one request
 _SHORTEST_KEY = 6  # characters; shorter keys are dummies for servers that require any key
 
 CLOSED_EARLY = "the reply was cut off: the server closed the stream early"
-BAD_CALL = "the reply has a tool call with arguments that are not JSON"
+BAD_CALL = "the reply has a tool call whose arguments are not valid JSON"
 
 _TRANSIENT = {429: "the account has hit its rate limit", 529: "the server is overloaded"}
 # By HTTP status: the failure, and the remedy unless the provider has a better one.
@@ -38,7 +38,7 @@ _REJECTIONS = {
     402: ("the account cannot pay for this call ({message})", "check its limits and billing"),
     403: ("the key is not allowed to use {spec} ({message})", "use another key or another model"),
     404: ("{host} has no {spec} ({message})", "check the name"),
-    413: ("the prompt is too long for {spec} ({message})", "name fewer files, or a part of the file"),
+    413: ("the prompt is too long for {spec} ({message})", "name fewer files, or only a part of one"),
 }
 # Errors in a stream have a name instead of an HTTP status; the last four are of AWS.
 _STATUS_OF = {

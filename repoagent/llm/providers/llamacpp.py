@@ -46,8 +46,8 @@ SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
 
 
 def model_file(path: str) -> Path:
-    """Return the absolute path of the model file at `path`, in which `~` is expanded. Raises ModelError if it is not a
-    GGUF file."""
+    """Return the absolute path of the model file at `path`, in which `~` is expanded. Raises ModelError if it cannot
+    be read or is not a GGUF file."""
     try:
         file = Path(path).expanduser().absolute()
         if not file.is_file():
@@ -206,7 +206,7 @@ class LocalModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """Answer `request`, as in `llm.model.Model`. The first call loads the file. Raises UsageError if an image or a
         PDF is attached."""
-        refuse_any(request, self.spec, "images are not supported with model files")
+        refuse_any(request, self.spec, "attachments are not supported for local/ models")
         engine = loaded_engine(self.path, self.context_tokens)
         socket = str(engine.folder / SOCKET)
         traits = frozenset({"grammar"})

@@ -125,7 +125,7 @@ def _ask_user(prompt: str, path: str, source: TextIO, out: TextIO) -> str:
     session: PromptSession[str] = PromptSession(input=create_input(source), output=create_output(out))
     if has_clipboard := clipboard(prompt) == prompt:
         how = "copy its reply and press Enter here, or paste it"
-        message = f"The prompt is in the clipboard, and in {path}\nGive it to a model, then {how}:\n"
+        message = f"The prompt is on the clipboard, and in {path}\nGive it to a model, then {how}:\n"
     else:
         message = f"The prompt is in {path}\nGive it to a model, then paste its reply here and press Enter:\n"
     while True:

@@ -170,7 +170,7 @@ _NAMES = {"reasoning_effort": "effort", "reasoning": "effort"}
 
 
 def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str | None:
-    """Add the optional fields of `body` that the server rejects to `without`.
+    """Add to `without` the optional fields of `body` that the server rejects.
 
     Return a message that continues a sentence beginning with the model's name, or None if the server rejects no field.
     A field that the error merely mentions is added too: at worst this costs an attempt, and the next error is reported.

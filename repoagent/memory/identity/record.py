@@ -76,8 +76,8 @@ class Identity:
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether a note of `day` (YYYY-MM-DD) on the version `blob` is about a text that has been completely replaced
-        since."""
+        """Whether a note made on `day` (YYYY-MM-DD) about the version `blob` is about a text that has been completely
+        replaced since."""
         breaks = [step for step in self.rekeyings if step.reason.startswith((REWRITTEN, LINKED_ANEW))]
         if not breaks or day > breaks[-1].time[:10]:
             return False

@@ -134,7 +134,8 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction, so that readers see it was before or after the update."""
+    """Update the index in one transaction, so that readers see it either as before or as
+    after the update."""
     with database.transaction(connection):
         began = time.time_ns()
         known: dict[str, tuple[int, str, str]] = {}  # row, stamp, and the file that the memory is about

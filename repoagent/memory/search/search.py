@@ -339,7 +339,7 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """Return at most `width` characters of `text`, from where it has the most words of the query."""
+    """Return at most `width` characters of `text`, from the place with the most words of the query."""
     wanted, names = set(query.words), {*query.names, *query.joined}
     matches = [
         token

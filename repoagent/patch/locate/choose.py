@@ -126,8 +126,9 @@ def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
 def interpretations(hunk: Hunk) -> Iterator[Hunk]:
     """Yield the possible meanings of a hunk, likeliest first.
 
-    A blank line without a first column is context, a new line between two added lines or, at an end of the hunk, not
-    part of it. If some lines lost their first column, those that start with a space may have lost theirs too.
+    A blank line without a first column may be context, an added line (between two others) or, at either end of the
+    hunk, not part of it. If some lines lost their first column, those that start with a space may have lost theirs
+    too.
     """
     yield hunk
     if not any(line.bare for line in hunk.lines):

@@ -158,7 +158,7 @@ def _common_prefix(texts: Sequence[str]) -> str:
 def without_numbers(
     lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
 ) -> list[str] | None:
-    r"""Return the lines without the one or two line numbers before each of them; None if they are not numbered.
+    r"""Return the lines without the line number, or two, at the start of each; None if they are not numbered.
 
     Examples: `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. For the lines of one
     hunk, `counts` and `start` are those in its header.

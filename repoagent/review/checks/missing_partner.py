@@ -66,7 +66,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
                 view, is_complete = history
                 findings = _findings(change, worktree, view, level, calibrates=is_complete)
     except DatabaseUnusable as error:  # the index cannot be created, or turns out to be damaged
-        notes.append(f"missing partners were not looked for: {error}")
+        notes.append(f"could not look for files missing from the change: {error}")
     if not is_complete:
         from repoagent.history.index.index import mine_in_background
 

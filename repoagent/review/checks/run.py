@@ -31,7 +31,7 @@ LARGEST = 2 << 20  # bytes of a text that checks read
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckContext:
-    """The input of a check, and the lists to which the check adds."""
+    """The input of a check, and the lists to which its results are added."""
 
     worktree: WorkTree
     change: Change

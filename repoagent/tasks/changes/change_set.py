@@ -60,7 +60,7 @@ class ChangeSet:
 
     changes: in the order of first change
     candidates: changes that commands made in untracked files or at an unknown time; see `keep`
-    overlapping: paths in which the run changed lines again after someone else had
+    overlapping: paths in which the run changed lines again after someone else had changed them
     pending: changes announced by `will_write`, perhaps not written yet
     edit: identifies the last written edit, so that it is not repeated after a kill
     """

@@ -67,8 +67,8 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
     """The files that an editor, a shell or a coding agent obeys when a folder is opened.
 
-    At the top, these are ON_OPENING_PATHS, even if they do not exist, and any other such files. Below the top, they are
-    tracked files, and the .git of repositories in folders with tracked files, at most MOST in total.
+    At the top: ON_OPENING_PATHS, even those that do not exist, and other files that match. Below the top: tracked files
+    that match, and the .git of repositories in folders with tracked files; at most MOST of these.
     """
     top = worktree.top
     paths = list_files(worktree, "--cached")

@@ -114,7 +114,7 @@ def differences(
 
 
 def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> None:
-    """Store the files of the snapshot before a command, until `discard_snapshot`."""
+    """Store the files of the snapshot taken before a command. They are kept until `discard_snapshot` is called."""
     remaining = STORED
     stored: dict[str, Any] = {}
     with open_folder(change_set.folder / _SNAPSHOT_BYTES, create=True) as folder:

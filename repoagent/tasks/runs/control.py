@@ -168,7 +168,7 @@ def delete_run(run: Run) -> bool:
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove the directory of a deleted run that created it again by writing to it. Such a directory has no lock
+    """Remove the directory of a deleted run if the run recreated it by writing to it. Such a directory has no lock
     file."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)

@@ -238,8 +238,8 @@ def pid_start(pid: int) -> str:
 
 
 def terminate_process(record: RunRecord) -> bool:
-    """Send SIGTERM to the process of a run that holds its lock. Returns False if the process has ended, or its id now
-    belongs to another process. Raises PermissionError if the process belongs to another user."""
+    """Send SIGTERM to the process in the record of a run whose lock is held. Returns False if the process has ended,
+    or if its id now belongs to another process. Raises PermissionError if the process belongs to another user."""
     if not record.pid_start or pid_start(record.pid) != record.pid_start:
         return False
     try:

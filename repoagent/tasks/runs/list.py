@@ -28,7 +28,7 @@ _NAMED = 5  # runs listed in a message
 class Run:
     """A run and its current state.
 
-    state: "running"; how it ended (`directory.ENDS`); "killed" if its process is gone without recording an end;
+    state: "running"; how it ended (`directory.ENDS`); "killed" if its process ended without recording how;
         "conversation" if only its conversation exists; "unreadable" with the `problem`
     process_started: when its current or last process started, in seconds since the epoch
     """

@@ -136,8 +136,8 @@ def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
     mark = seen("checkpoint", "c", extra="checkpoint", keeps=str(len(turns) - 1), budget="8000")
     shown = window.turns(State((*turns, mark)))
     assert [turn.text for turn in shown[2:] if turn.role == "observation"] == [
-        "(a.py, lines 10-60: omitted, you read it again later.)",
-        "(b.py, lines 1-60: omitted, the file was edited since. Read it again if it matters.)",
+        "(a.py, lines 10-60: omitted, because you read this again later.)",
+        "(b.py, lines 1-60: omitted, because of a later edit. Read again what you still need.)",
         turns[6].text,
         "(Omitted; it is in out/1.txt.)",
         imitated,
@@ -275,7 +275,7 @@ def test_image_counts_and_is_omitted_like_a_long_result() -> None:
     assert estimate_turns([image]) == estimate_turns([plain]) + 4000
     turns = [user("look"), reply("<read/>"), image, *read("a.py", 1, 5), reply("<read/>"), image]
     early, late = (turn for turn in without_superseded(turns) if "PNG" in turn.text or "shot" in turn.text)
-    assert early.text == "(shot.png: left out. Read it again where it matters.)"
+    assert early.text == "(shot.png: left out. Read it again if you need it.)"
     assert "attached" not in early.meta and late == image
     state = State(tuple(turns))
     window = Window(20_000, TOOLS)

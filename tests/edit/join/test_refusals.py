@@ -42,7 +42,7 @@ def test_conflicting_lines_are_named_in_both_files(split: Split) -> None:
 def test_force_without_a_terminal_shows_the_discarded_changes_and_refuses(split: Split) -> None:
     split.edit(*OURS)
     split.change(PARSE + b"first", PARSE + b"theirs")
-    remedies = ("there is no terminal to ask on", "or move 002.py away, run --refresh")
+    remedies = ("which needs a terminal for confirmation", "or move 002.py away, run --refresh")
     refused(split, *remedies, "+    second = theirs\n", "-    second = first\n", options=("--force",))
     split.file(2).rename(split.repo.top / "mine.py")
     assert split.program("--refresh", "parts").code == 0

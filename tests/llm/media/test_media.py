@@ -139,12 +139,12 @@ def test_attachments_over_a_limit_are_refused() -> None:
     small, paper, wide = media(png(), "a.png"), media(pdf(101), "a.pdf"), media(png(8001, 9), "wide.png")
     bedrock, old = media_limits("bedrock", 1_000_000), media_limits("anthropic", 200_000)
     for limits, shown, words in (
-        (CLAUDE, [big], r"big.png has 10,666,.* accepts at most 10,485,760"),
+        (CLAUDE, [big], r"big.png is 10,666,.* accepts at most 10,485,760"),
         (bedrock, [mid], "accepts at most 5,242,880"),
         (CLAUDE, [wide], "wide.png is 8001 x 9 pixels"),
-        (CLAUDE, [mid] * 5, "the request would have 3"),
+        (CLAUDE, [mid] * 5, "the request would be 3"),
         (old, [small] * 101, "accepts at most 100 images at once, not 101"),
-        (old, [paper], "at most 100 pages at once, but a.pdf has 101"),
+        (old, [paper], r"at most 100 PDF pages at once, not 101 \(a.pdf\)"),
     ):
         with pytest.raises(UsageError, match=words):
             refuse_over(showing(*shown), limits, "some/model")

@@ -86,7 +86,7 @@ def test_a_call_that_is_cut(server_with: Start) -> None:
     server = server_with([blocks(*half, stop="max_tokens"), " And more.", blocks(*half), "good"])
     reply = complete(MODEL, OFFERED, Meter())
     assert (reply.text, reply.blocks) == ("I look. And more.", None)
-    assert "not JSON" in str(refused(MODEL, Retryable, OFFERED))
+    assert "not valid JSON" in str(refused(MODEL, Retryable, OFFERED))
     assert len(server.requests) == 3
 
 

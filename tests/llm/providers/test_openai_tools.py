@@ -136,7 +136,7 @@ def test_calls_that_are_cut_or_broken(serve: Start) -> None:
     half = piece(0, name="run", arguments='{"body": "ma')
     model = OpenAIModel(serve([called(half, finish="length"), " More.", called(half)]).endpoint(), "m")
     assert complete(model, OFFERED, Meter()).text == "I look. More."
-    assert "not JSON" in str(refused(model, Retryable, OFFERED))
+    assert "not valid JSON" in str(refused(model, Retryable, OFFERED))
 
 
 def test_a_server_without_tools_says_so(serve: Start) -> None:

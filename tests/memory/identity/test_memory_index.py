@@ -174,11 +174,11 @@ def test_kills_while_it_is_made_and_written(workspace: Workspace) -> None:
         save_identity(workspace.layout.memory / name, Identity(path).seen(f"{len(name):040}", "/elsewhere"))
     code = (
         "import sys, os; from pathlib import Path; import repoagent.memory.identity.memory_index as i; i.FEW = 0\n"
-        "from repoagent.memory.identity.store import remember_file; from repoagent.git.worktree import layout, open_worktree\n"
+        "from repoagent.memory.identity.store import remember_file; from repoagent.git.worktree import layout_of, open_worktree\n"
         "w = open_worktree(Path(sys.argv[1])); print('on', flush=True)\n"
         "while True:\n"
         "    for n in range(15):\n"
-        "        p = f'm{n}.py'; remember_file(layout(w), w, p, (w.top / p).read_bytes(), commit=os.urandom(4).hex())\n"
+        "        p = f'm{n}.py'; remember_file(layout_of(w), w, p, (w.top / p).read_bytes(), commit=os.urandom(4).hex())\n"
         "        (w.top / '.repoagent/memory.db').unlink(missing_ok=True) if n == 7 else None\n"
     )
     for moment in (0.0, 0.05):

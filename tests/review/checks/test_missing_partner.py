@@ -59,7 +59,7 @@ def test_an_index_that_breaks_as_it_is_read(made: Made, table: str) -> None:
     with closing(sqlite3.connect(repo.top / ".repoagent/history.db")) as connection:
         connection.execute(f"DROP TABLE {table}")
     outcome = history(repo, "staged", "", {})
-    assert outcome.findings == () and "were not looked for: " in outcome.notes[0]
+    assert outcome.findings == () and "could not look for files missing from the change: " in outcome.notes[0]
     assert "was damaged" in outcome.notes[0]
     assert keys(repo) == ["api.md"]  # it is built again
 

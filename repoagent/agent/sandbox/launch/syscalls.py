@@ -167,7 +167,7 @@ def restrict_files(rules: Iterable[tuple[str | int, int]] | None, *, network: bo
 
 
 def paths_without(root: str, excluded: Iterable[str]) -> Iterator[str]:
-    """The paths that together cover `root` without `excluded`: the folder itself, or entries of it; no links.
+    """The paths that together cover `root` without `excluded`: the folder itself or entries in it, never links.
 
     Rules only ever allow more, so a folder with an exception is covered by rules for its entries.
     """
