@@ -117,7 +117,9 @@ def _tag(reply: str, at: int, name: str, line: str) -> Piece:
         return Piece("bad", line, problem=problem)
 
     if name == EDIT:
-        return bad("an edit has no tag: write it as a patch, in the form described at the start.")
+        return bad(
+            "there is no tag for edits: write the edit as a patch, in the form described at the start."
+        )
     opened = OPEN.match(reply, at)
     if opened is None:
         return bad(f'the tag <{name} is malformed: write arguments as key="value", and end it with > or />.')

@@ -68,7 +68,7 @@ class FilesChanged(Refused):
     def __init__(self, current: dict[str, Content | None]) -> None:
         self.current = current
         names = ", ".join(sorted(current))
-        super().__init__(f"{names} changed on disk, and the new content was kept: run the edit again")
+        super().__init__(f"{names} changed on disk, so the edit was not written: run it again")
 
 
 class CannotReplace(OSError):

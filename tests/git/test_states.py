@@ -395,7 +395,7 @@ def test_a_file_where_the_edit_would_make_one(repo: GitRepo) -> None:
         before = snapshot(repo)
         for options in (Options(), Options(no_commit=True), Options(include_dirty=True)):
             with (
-                pytest.raises(Refused, match=f"{path} changed on disk, and the new content was kept"),
+                pytest.raises(Refused, match=f"{path} changed on disk, so the edit was not written"),
                 Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
             ):
                 transaction.write()
