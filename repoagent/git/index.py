@@ -188,7 +188,7 @@ class Status:
 
 
 def read_status(worktree: WorkTree) -> Status:
-    """The status of the tracked files, all of which git checks for changes."""
+    """The status of all tracked files; git checks each of them for changes."""
     return _read(worktree, "no")[0]
 
 

@@ -58,7 +58,7 @@ def test_edit_refusal_undo_and_redo(repo: GitRepo, run: Run, script: Script) -> 
     assert done["what"] == "say <b>hello</b>" and done["files"] == ["src/app.py"] and done["commit"]
     assert [row["reason"] for row in found["refused"]] == ["deleted-line-missing"]
     table = run("activity").out
-    assert "1 applied, 1 refused, 1 undone, 0 reviewed; 5 calls" in table
+    assert "1 applied, 1 refused, 1 undone; 5 calls" in table
     assert "say <b>hello</b> (src/app.py)" in table and "not applied: deleted-line-missing 1" in table
 
 
@@ -96,7 +96,7 @@ def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: R
     assert [event["kind"] for event in found["events"]] == ["edit", "undo", "redo", "undo"]
     assert [event["tokens"] for event in found["events"]] == [7, 0, 0, 0]
     assert all(event["files"] == ["a.txt", "b.txt"] for event in found["events"])
-    assert "1 applied, 2 undone, 0 reviewed; no model calls" in run("activity", "--since", "ever").out
+    assert "1 applied, 2 undone; no model calls" in run("activity", "--since", "ever").out
 
 
 @pytest.mark.soak
@@ -110,7 +110,7 @@ def test_all_work_trees_of_a_repository_count_and_others_do_not(
     assert run(*linked, "edit", "src/app.py", "b.txt", "hello", "--yes", env=env).code == 0
     for found in (listed(run), run(*linked, "activity", "--json").json):
         assert [event["files"] for event in found["events"]] == [["src/app.py"]]
-    assert "1 applied, 0 undone, 0 reviewed; 1 call," in run("activity").out
+    assert "1 applied, 0 undone; 1 call," in run("activity").out
     assert run("activity", "--cost", "--here", "--json").json["rows"][0]["calls"] == 1
     repo.git("init", "-q", str(tmp_path / "other"))
     assert run("-C", str(tmp_path / "other"), "activity").code == 1
@@ -167,7 +167,8 @@ def test_reviews_and_runs_are_listed(repo: GitRepo, run: Run) -> None:
     event = events["run"]
     assert (event["id"], event["state"], event["cost"], event["commit"]) == ("task", "limit", 0.25, "a" * 40)
     table = run("activity", "--since", "ever").out
-    assert "run limit" in table and "make <b>it</b>" in table and "$0.2500" in table and "1 run;" in table
+    assert "run limit" in table and "make <b>it</b>" in table and "$0.2500" in table
+    assert "1 review with findings, 1 run;" in table
 
 
 def test_wrong_options_and_no_activity(repo: GitRepo, run: Run) -> None:

@@ -132,7 +132,9 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
         f"{sum(event.kind == 'edit' and reports.was_applied(event) for event in activity.events):,} applied"
     ]
     counts += [f"{number:,} {state}" for state, number in reports.unapplied(activity)]
-    counts += [f"{kinds['undo']:,} undone", f"{kinds['review']:,} reviewed"]
+    counts.append(f"{kinds['undo']:,} undone")
+    if kinds["review"]:
+        counts.append(f"{plural(kinds['review'], 'review')} with findings")
     if kinds["run"]:
         failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
         counts.append(f"{plural(kinds['run'], 'run')}{f' ({failed:,} failed)' if failed else ''}")

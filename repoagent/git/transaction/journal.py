@@ -65,7 +65,7 @@ class PlannedPath:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file has uncommitted work besides the edit, made before or after it."""
+        """Whether the file has other uncommitted work, from before or after the edit."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 
@@ -85,7 +85,7 @@ class JournalRecord:
     head, branch: HEAD's commit and branch at the start.
     moves_to: the commit to which HEAD moves if no new one is made; "" for an unborn branch.
     in_place: the files already have the change, and undo uses `was` and `done` of each step.
-    uncommitted: all tracked paths with uncommitted work besides the edit.
+    uncommitted: all tracked paths with other uncommitted work.
     saved: the files among them that were copied.
     started: when hooks started, in nanoseconds since 1970.
     """

@@ -114,7 +114,7 @@ class WriteGuard:
             self._allowed.update(paths)
             self.agreed(paths)
             return ""
-        reason = "there is no user to ask" if verdict.by == "nobody" else verdict.reason or "the user said no"
+        reason = "no user can answer" if verdict.by == "nobody" else verdict.reason or "the user said no"
         text = f"{request.why}; {reason.rstrip('.')}; {self._undo(changes, move_away)}."
         self.say(f"note: {text}")
         return text[0].upper() + text[1:]
