@@ -6,10 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import repoagent
+import repoagent.cli
 
 TOP = Path(repoagent.__file__).parent
 PACKAGES = sorted(TOP.rglob("*/__init__.py"))
@@ -22,6 +24,11 @@ def test_a_package_says_what_it_is_for_and_imports_nothing(file: Path) -> None:
     assert isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     if file.parent.name != "cli":  # where the program starts
         assert len(body) == 1
+
+
+@pytest.mark.parametrize("module", [repoagent, repoagent.cli])
+def test_what_is_exported_exists(module: ModuleType) -> None:
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
 # Names of the first design. A glossary is in docs/architecture.md; these are not in it.

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from repoagent.errors import Exit
 
-__all__ = ["Ended", "die", "listen", "main"]
+__all__ = ["Ended", "die_of_signal", "listen", "main"]
 
 # New objects that trigger a collection. Imported modules are never garbage; scanning them takes a tenth of the
 # start-up.

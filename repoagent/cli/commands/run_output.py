@@ -255,12 +255,13 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     changed = uncommitted_files(worktree, run_dir) if can_resume else ()
     if not can_resume or (isinstance(error, NothingDone) and not changed):
         return False
-    if isinstance(error, RunStopped):  # its exit code has no sentence of its own
-        terminal.note(str(error))
+    explained = isinstance(error, (KeyboardInterrupt, RunStopped))
+    if explained:  # nothing else is printed about them
+        terminal.note(str(error) or "interrupted")
     if changed:
         undo = f"undo these changes with `repoagent runs restore {name}`"
         terminal.note(f"not committed: {_some(changed)}; {undo}")
     command = f"`repoagent run --resume {name}`"
     if command not in str(error):
         terminal.note(f"resume with {command}")
-    return isinstance(error, (KeyboardInterrupt, RunStopped))
+    return explained

@@ -137,11 +137,12 @@ def test_the_message_after_an_interrupt_starts_on_a_new_line(screen: Open, scrip
     script.act(1, "sleep 30")
     with screen("run", "do it", width=100, TERM=term) as window:
         window.answer("Run this command [y,a,r,n,q,?]? ", "\x03")
-        assert f"\n{RESUME}" in window.expect(RESUME)
+        assert f"\ninterrupted\n{RESUME}" in window.expect(RESUME)
         assert window.end() == 130
     with screen("run", "do it", "--continue", width=100, TERM=term) as window:
         window.answer("asking", "\x03")
-        assert (f"\n{RESUME}" if term == "dumb" else f"\x1b[2K{RESUME}") in window.expect(RESUME)
+        line = f"interrupted\n{RESUME}"
+        assert (f"\n{line}" if term == "dumb" else f"\x1b[2K{line}") in window.expect(RESUME)
         assert window.end() == 130
 
 
