@@ -1,7 +1,7 @@
 """The commits of a repository, and histories that are built one commit at a time and know no later ones.
 
-`MemoryView` implements the product's `View`: a file keeps its identity through renames. `Histories` also has the same
-history by path (`by_path`), where a renamed file is a new one.
+`MemoryView` implements the product's `HistoryView`: a file keeps its identity through renames. `Histories` also has the
+same history by path (`by_path`), where a renamed file is a new one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CODE_MAAT_LARGEST = 30  # its --max-changeset-size
 
 
 class MemoryView:
-    """A `View` in memory. `add` expects the commits oldest first."""
+    """A `HistoryView` in memory. `add` expects the commits oldest first."""
 
     def __init__(self) -> None:
         self.all: list[HistoryCommit] = []  # large ones have no files, as in the product

@@ -63,8 +63,8 @@ _PLAIN = {escaped: plain for plain, escaped in _ESCAPED.items()}
 
 
 def render_action(action: Action) -> str:
-    """The text that `parse` turns back into `action`: a tag or, for an `edit`, just its body. No argument may be named
-    `id`."""
+    """The text that `parse_reply` turns back into `action`: a tag or, for an `edit`, just its body. No argument may be
+    named `id`."""
     if action.kind == "edit":
         return action.body
     escaped = str.maketrans(_ESCAPED)

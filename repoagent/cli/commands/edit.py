@@ -165,7 +165,7 @@ def _files(
 ) -> tuple[tuple[Target, ...], tuple[str, ...], str | None]:
     """The files to change and to read, and the instruction if it is among the arguments.
 
-    Raises whatever `prepare` raises for the files, before a model is opened or an instruction is written.
+    Raises whatever `prepare_prompt` raises for the files, before a model is opened or an instruction is written.
     """
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Read the index at one revision: the `View` for the co-change score.
+"""Read the index at one revision: the `HistoryView` for the co-change score.
 
 The commits that a revision reaches are stored as sorted bounds of commit numbers: start, end, start, end, ...; each end
 is exclusive. A range that starts at LOWEST also covers older commits that are not indexed yet, if the revision reaches
