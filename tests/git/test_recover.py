@@ -106,11 +106,13 @@ def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
     assert waiting.read_text() == "picked, not committed yet\n" and journals(repo) == []
 
 
-@pytest.mark.parametrize("where", ["body", "hook", "hook, twice", "after the commit"])
+@pytest.mark.parametrize("where", ["body", "hook", "hook, twice", "lock", "after the commit"])
 def test_interrupted(repo: GitRepo, where: str) -> None:
     before = visible(repo)
     waiting = "for n in $(seq 12); do sleep 0.1; done\n"
-    repo.hook("post-commit" if "after" in where else "pre-commit", f"touch .git/started; {waiting}")
+    # git removes its locks when it gets a signal, but not one that it is about to create
+    locks = "touch .git/refs/heads/main.lock; " if where == "lock" else ""
+    repo.hook("post-commit" if "after" in where else "pre-commit", f"{locks}touch .git/started; {waiting}")
 
     def waits() -> None:
         if where == "body":
@@ -127,6 +129,7 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
         and recover_transactions(worktree(repo)) == []
         and journals(repo) == []
     )
+    assert not (repo.top / ".git/refs/heads/main.lock").exists()
     if "after" in where:
         assert committed(repo, "a.txt") == EDITED and repo.status() == ""
     else:

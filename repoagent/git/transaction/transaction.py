@@ -126,6 +126,8 @@ class BaseTransaction(ABC):
     ) -> None:
         if self._journal is not None:
             with defer_signals():
+                if kind is not None and not issubclass(kind, Exception):
+                    self._journal.remove_stale_ref_locks()  # a signal may have ended git as it created one
                 self._end()
             for sentence in self.other_changes.remarks(self._kept_folder):
                 to_stderr(sentence)
