@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
@@ -162,7 +163,6 @@ _RUNNERS: Mapping[str, tuple[str, int, Role]] = {
     "poetry run": (r"(?!)", 0, "runs"),
     "uv run": (r"--(?:with|python|extra|group|package|project|directory)|-p", 0, "runs"),
     "bundle exec": (r"(?!)", 0, "runs"),
-    "bisect run": (r"(?!)", 0, "runs"),
 }
 
 
@@ -207,6 +207,9 @@ def unwrap_command(command: SimpleCommand) -> Unwrapped:
     for key, start in ((name, 1), (two, 2)):
         if key in _RUNNERS and not (_RUNNERS[key][2] == "wraps" and "/" in command.name):
             return _after_options(command, start, *_RUNNERS[key])
+    for at, pair in enumerate(pairwise(command.texts), start=1):
+        if name == "git" and pair == ("bisect", "run"):  # git's own options may come first
+            return _after_options(command, at + 2, r"(?!)", 0, "runs")
     return Unwrapped(command)
 
 

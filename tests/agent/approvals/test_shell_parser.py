@@ -44,6 +44,9 @@ FOUND = [
     ("diff <(ls a) <(ls b)", ["ls a", "ls b", "diff <(ls a) <(ls b)"]),
     ("python <<'EOF'\n$(rm x)\nEOF\nls", ["python", "ls"]),
     ("time make", ["time make", "make"]),
+    ("git bisect run rm x", ["git bisect run rm x", "rm x"]),
+    ("git -C run bisect run rm x", ["git -C run bisect run rm x", "rm x"]),
+    ("git bisect start", ["git bisect start"]),
     ("echo \"$(rm x)\"", ["echo $(rm x)", "rm x"]),
     ("echo \"a $(echo \"$(rm x)\")\"", ["echo a $(echo \"$(rm x)\")".replace('"', ""), "echo $(rm x)", "rm x"]),
 ]  # fmt: skip
