@@ -86,15 +86,16 @@ def test_prose_is_folded_between_words(words: list[str], width: int, start: str)
         ("<b>x</b> &lt;\n", "<b>x</b> &lt;\n"),
         ("[x](javascript:a)\n", "[x](javascript:a)\n"),
         ("a **never closed\n\nb\n", "a **never closed\n\nb\n"),
-        ("a *b\nc* d\n", "a b\nc d\n"),
+        ("a *b\nc* d\n", "a *b\nc* d\n"),  # markup ends with its line
         ("x\n---\ny\n", "x\n" + "─" * 40 + "\ny\n"),
         ("```\na  b\n\tc\n\n\nd\n```\nx\n", "```\na  b\n\tc\n\n\nd\n```\n\nx\n"),
         ("```py\nnever closed", "```py\nnever closed\n"),
         ("- a\n  ```\n  b\n    c\n  ```\n", "- a\n\n  ```\n  b\n    c\n  ```\n"),
-        ("a\n\n    code  here\n", "a\n\ncode  here\n"),
+        ("a\n\n    code here\n", "a\n\n    code here\n"),
+        ("1. ```py\n   a  b\n   ```\n", "1. ```py\n   a  b\n   ```\n"),
         ("| a | b |\n", "| a | b |\n"),
-        ("| a | bb |\n|--:|---|\n| 100 | x\\|y |\n", "  a  bb\n───  ───\n100  x|y\n"),
-        ("| a |\n|---|\n| 1 | extra |\n", "a\n─  ─────\n1  extra\n"),
+        ("| a | bb |\n|--:|---|\n| 100 | x\\|y |\n", "  a   bb\n─────────\n100   x|y\n"),
+        ("| a |\n|---|\n| 1 | extra |\n", "a\n─────────\n1   extra\n"),
         ("a\x1b[2Jb \x07\n", "a^[[2Jb ^G\n"),
     ],
 )
@@ -105,8 +106,8 @@ def test_how_markdown_is_printed(text: str, expected: str) -> None:
 def test_a_table_is_folded_in_its_cells_or_printed_as_written() -> None:
     text = "| Name | Meaning |\n|---|---|\n| alpha | the first letter of them all |\n| beta | the second |\n"
     assert render(text, width=30) == (
-        "Name   Meaning\n─────  ───────────────────────\nalpha  the first letter of\n       them all\n"
-        "beta   the second\n"
+        "Name    Meaning\n──────────────────────────────\nalpha   the first letter of\n        them all\n"
+        "beta    the second\n"
     )
     wide = f"| Name | Meaning |\n|---|---|\n| {'a' * 12} | {'b' * 12} |\n"
     assert render(wide, width=20) == (f"| Name | Meaning |\n|---|---|\n| {'a' * 12} |\n{'b' * 12} |\n")
@@ -126,7 +127,7 @@ def test_code_has_colours_of_the_terminal_and_nothing_but_its_text_is_copied() -
     code = 'def f(x):\n    """Of\n    two lines"""\n    return "a"  # why\n'
     shown = render(f"```python\n{code}```\n", color=True)
     assert STYLE.sub("", shown) == code
-    assert "\x1b[32m    two lines" in shown and "\x1b[35mdef\x1b[m" in shown
+    assert "\x1b[32m    two lines" in shown and "\x1b[35mdef" in shown
     assert not re.search(r"\x1b\[(38|48|4[0-7])", shown)  # no fixed colour, no background
 
 
