@@ -9,13 +9,11 @@ import os
 import platform
 import re
 import shutil
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 from repoagent import __version__
 from repoagent.display_text import plural
@@ -37,12 +35,10 @@ EXTRAS = {  # by name: modules; the extra is installed if one of them is
     "python": ("jupyter_client",),
     "browse": ("trafilatura",),
 }
-_RETRY = "fix this and run `repoagent doctor` again"
-_LOW_SPACE, _NO_SPACE = 1 << 30, 50 << 20  # bytes
 
 
 class DoctorCheck(NamedTuple):
-    """The `result` of a check and, unless its level is "ok", the remedy (`advice`)."""
+    """The `result` of a check, and the remedy (`advice`) for a problem unless the result names it."""
 
     name: str
     level: Level
@@ -51,13 +47,8 @@ class DoctorCheck(NamedTuple):
 
 
 def problem(name: str, sentence: str, level: Level = "warning") -> DoctorCheck:
-    """Make a check from an error message: the cause and, after the last semicolon or colon, the remedy."""
-    first = sentence.strip().splitlines()[0]
-    for mark in ("; ", ": "):
-        cause, separator, remedy = first.rpartition(mark)
-        if separator and not remedy[:1].isupper():  # a capital starts the message of a parser
-            return DoctorCheck(name, level, cause, remedy)
-    return DoctorCheck(name, level, first, _RETRY)
+    """Make a check from the first line of an error message."""
+    return DoctorCheck(name, level, sentence.strip().splitlines()[0])
 
 
 def run_all_checks(start: Path) -> list[DoctorCheck]:
@@ -71,11 +62,8 @@ def run_all_checks(start: Path) -> list[DoctorCheck]:
     try:
         worktree = open_worktree(start) if has_git else None
     except NoWorkTree:
-        checks.append(
-            DoctorCheck(
-                "repository", "ok", f"{start} is not in a git repository; skipped the repository checks"
-            )
-        )
+        result = f"{start} is not in a git repository; skipped the repository checks"
+        checks.append(DoctorCheck("repository", "ok", result))
     except UsageError as refusal:
         checks.append(problem("repository", str(refusal), "error"))
     available = {"": True, "git": has_git, "worktree": worktree is not None}
@@ -93,16 +81,8 @@ def run_check(
     """Yield the results of a check. An exception becomes a result with the level "error"."""
     try:
         yield from function(*arguments)
-    except RepoagentError as failure:
+    except (RepoagentError, OSError) as failure:
         yield problem(name, str(failure), "error")
-    except OSError as failure:
-        where = f" ({failure.filename})" if failure.filename else ""
-        advice = _permit(failure.filename) if isinstance(failure, PermissionError) and where else _RETRY
-        yield DoctorCheck(name, "error", f"{failure.strerror or failure}{where}", advice)
-
-
-def _permit(path: Path | str) -> str:
-    return f"chown it to yourself, or run `chmod u+rwX {path}`"
 
 
 def check_program() -> Iterator[DoctorCheck]:
@@ -115,9 +95,7 @@ def check_program() -> Iterator[DoctorCheck]:
         return
     output = os.fsdecode(git("/", "version")).strip().removeprefix("git version ")
     version = re.match(r"(\d+)\.(\d+)", output)
-    if version is None:
-        yield DoctorCheck("git", "warning", f"{program} prints {output!r}", advice)
-    elif (int(version[1]), int(version[2])) < tuple(map(int, OLDEST_GIT.split("."))):
+    if version is None or (int(version[1]), int(version[2])) < tuple(map(int, OLDEST_GIT.split("."))):
         yield DoctorCheck("git", "error", f"{output} ({program})", advice)
     else:
         yield DoctorCheck("git", "ok", f"{output} ({program}); repoagent needs {OLDEST_GIT} or newer")
@@ -152,7 +130,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[DoctorCheck]:
     yield DoctorCheck("repository", "ok", f"{'linked ' * worktree.is_linked}work tree {worktree.top}")
     for folder in dict.fromkeys((worktree.git_dir, worktree.common_dir, worktree.top)):
         if not os.access(folder, os.W_OK | os.X_OK):
-            yield DoctorCheck("repository", "error", f"{folder} is not writable", _permit(folder))
+            yield DoctorCheck("repository", "error", f"{folder} is not writable", "chown it to yourself")
     if (worktree.common_dir / "shallow").exists():
         result = "the clone is shallow, so history is incomplete"
         yield DoctorCheck("history", "warning", result, "run `git fetch --unshallow`")
@@ -164,17 +142,9 @@ def check_folder(worktree: WorkTree) -> Iterator[DoctorCheck]:
     if not os.path.lexists(root):
         yield DoctorCheck(name, "ok", "does not exist yet; the first edit creates it")
         return
-    if not stat.S_ISDIR(root.lstat().st_mode):
+    if root.is_symlink() or not root.is_dir():
         yield DoctorCheck(name, "error", f"{root} is not a folder", "remove it or move it away")
         return
-    for path in (root, *sorted(root.iterdir())):
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            yield DoctorCheck(name, "error", f"{path} is a symbolic link", "remove it or move it away")
-        elif mode & stat.S_IWOTH:
-            yield DoctorCheck(name, "warning", f"{path} is world-writable", f"chmod o-w {path}")
-        elif not os.access(path, os.R_OK | os.W_OK):
-            yield DoctorCheck(name, "error", f"{path} must be both readable and writable", _permit(path))
     tracked: list[str] = []
     is_ignored = True
     if (top := worktree.main_top) is not None:  # otherwise the folder is in the git directory
@@ -197,24 +167,6 @@ def check_folder(worktree: WorkTree) -> Iterator[DoctorCheck]:
         )
 
 
-def check_interrupted(worktree: WorkTree) -> Iterator[DoctorCheck]:
-    name, where = "interrupted", layout_of(worktree)
-    if where.journal.is_dir() and any(where.journal.iterdir()):
-        advice = "the next `repoagent undo` or `repoagent edit` recovers it"
-        yield DoctorCheck(name, "warning", "an edit is in progress, or was interrupted", advice)
-    elif where.pending.is_dir() and any(where.pending.iterdir()):
-        advice = "the next `repoagent edit` adds them"
-        yield DoctorCheck(name, "warning", "some edits have not been added to the memory yet", advice)
-    reports = where.private / "reports"
-    if reports.is_dir() and any(reports.iterdir()):
-        yield DoctorCheck(
-            "reports",
-            "warning",
-            f"internal error reports in {reports}",
-            "attach one to a bug report, or delete them",
-        )
-
-
 def check_history(worktree: WorkTree) -> Iterator[DoctorCheck]:
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
@@ -227,18 +179,8 @@ def check_history(worktree: WorkTree) -> Iterator[DoctorCheck]:
         yield DoctorCheck("history index", "ok", "no commits yet")
         return
     yield from (problem("history index", sentence) for sentence in problems)
-    size = f"{plural(state.commits, 'commit')}, {state.size / 1e6:.1f} MB"
-    if not state.commits:
-        yield DoctorCheck("history index", "ok", "does not exist yet; it will be built on first use")
-    elif state.complete or state.new:
-        yield DoctorCheck(
-            "history index",
-            "ok",
-            f"{size}{f'; new commits, not indexed until the next use: {state.new:,}' * bool(state.new)}",
-        )
-    else:
-        advice = "run `repoagent mine` to complete it"
-        yield DoctorCheck("history index", "warning", f"{size}, incomplete", advice)
+    rest = "" if state.complete else "; `repoagent mine` completes it"
+    yield DoctorCheck("history index", "ok", f"{plural(state.commits, 'commit')} indexed{rest}")
 
 
 def check_memory(worktree: WorkTree) -> Iterator[DoctorCheck]:
@@ -249,11 +191,10 @@ def check_memory(worktree: WorkTree) -> Iterator[DoctorCheck]:
     with open_index(where, problems.append) as index:
         count = len(index.paths())
     yield from (problem("memory", sentence) for sentence in problems)
-    if broken := sorted(where.memory.rglob("*.broken-*")):
-        renamed = "files were renamed, the first" if len(broken) > 1 else "file was renamed"
-        result = f"{len(broken)} broken {renamed} to {broken[0]}"
-        yield DoctorCheck("memory", "warning", result, "repair each one and rename it back, or delete it")
-    elif not problems:
+    for broken in sorted(where.memory.rglob("*.broken-*"))[:1]:
+        problems.append(f"{broken} is damaged")
+        yield DoctorCheck("memory", "warning", problems[-1], "repair it and rename it back, or delete it")
+    if not problems:
         yield DoctorCheck("memory", "ok", plural(count, "file") if count else "empty")
 
 
@@ -281,14 +222,7 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
         if row.get("base_url"):
             addresses[f"providers.{provider}.base_url"] = str(row["base_url"])
     for key, address in addresses.items():
-        try:
-            parts = urlsplit(address)
-            host = parts.hostname if parts.scheme in ("http", "https") else None
-        except ValueError:
-            host = None
-        if not host:
-            yield DoctorCheck("address", "error", f"{key} is not a URL", "write it as https://host/path")
-        elif parts.scheme == "http" and host not in {"localhost", "127.0.0.1", "::1"}:
+        if re.match(r"http://(?!localhost\b|127\.0\.0\.1\b|\[::1\])", address):
             advice = "keys and files are sent there unencrypted: use https"
             yield DoctorCheck("address", "warning", f"{key} is {display_address(address)}", advice)
 
@@ -318,8 +252,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
         except RepoagentError as failure:
             status = ModelStatus(problem=str(failure))
         if status.problem:
-            check = problem(role, status.problem, "error")
-            yield check._replace(result=f"{display_name(spec)}: {check.result}")
+            yield problem(role, f"{display_name(spec)}: {status.problem}", "error")
         else:
             yield DoctorCheck(role, "ok", display_name(spec) + (f", key: {status.key}" if status.key else ""))
 
@@ -332,14 +265,6 @@ def check_sandbox(_worktree: WorkTree | None) -> Iterator[DoctorCheck]:
     yield DoctorCheck("sandbox", "ok", why_no_sandbox() if sandbox is None else f"{sandbox.name}{alone}")
 
 
-def check_disk(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
-    folder = worktree.git_dir if worktree else Path.cwd()
-    free = shutil.disk_usage(folder).free
-    level: Level = "error" if free < _NO_SPACE else "warning" if free < _LOW_SPACE else "ok"
-    result = f"{free / 1e9:.1f} GB free at {folder}"
-    yield DoctorCheck("disk", level, result, "" if level == "ok" else "free up disk space")
-
-
 # name, requirement ("", "git" or "worktree"), function
 CHECKS: tuple[tuple[str, str, Callable[..., Iterable[DoctorCheck]]], ...] = (
     ("grammars", "", check_grammars),
@@ -348,9 +273,7 @@ CHECKS: tuple[tuple[str, str, Callable[..., Iterable[DoctorCheck]]], ...] = (
     ("model", "git", check_models),
     ("repository", "worktree", check_worktree),
     (".repoagent", "worktree", check_folder),
-    ("interrupted", "worktree", check_interrupted),
     ("history index", "worktree", check_history),
     ("memory", "worktree", check_memory),
     ("sandbox", "", check_sandbox),
-    ("disk", "", check_disk),
 )
