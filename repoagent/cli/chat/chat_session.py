@@ -16,14 +16,14 @@ from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.progress import ProgressDisplay, ProseFilter
 from repoagent.cli.ui.table import cut_end
 from repoagent.dataclass import dataclass
-from repoagent.display_text import display_width, one_line, plural, sanitize
-from repoagent.errors import Exit, Refused, RepoagentError
+from repoagent.display_text import one_line, plural, sanitize
+from repoagent.errors import Exit, RepoagentError
 from repoagent.git.worktree import current_branch, layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
 from repoagent.tasks.restore import uncommitted_files
 from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.runs.directory import RunDirectory, new_name
+from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.session import run_task
 from repoagent.tasks.worktree import close_linked, resumed_worktree
 
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from repoagent.tasks.runs.list import Run
 
 SHOWN = 8  # files
-_ANSWER_LINES = 8  # of the last answer, in a resumed chat
-_MESSAGE_LINES = 3  # of the last message
-_BETWEEN = " · "
-_NAME = 32  # columns of a model's name, or of a branch
 
 
 class ChatProgress(ProgressDisplay):
@@ -60,7 +56,6 @@ class Chat:
     limits: the limits of one turn.
     edits: the ids of this chat's edits.
     aside: what the user did since the last message; it goes to the model with the next message.
-    lives: whether the run folder was created, so that it must still exist at the next turn.
     """
 
     options: SimpleNamespace
@@ -74,7 +69,6 @@ class Chat:
     limits: Limits
     edits: dict[str, None] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
-    lives: bool = False
 
     @property
     def run_dir(self) -> RunDirectory:
@@ -127,20 +121,10 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises what `tasks.session.run_task` raises; everything up to then is saved.
-
-        Raises Refused if the conversation was deleted; the next message then starts a new one.
-        """
+        """Run one turn. Raises what `tasks.session.run_task` raises; everything up to then is saved."""
         from repoagent.cli.app import settle_interrupted_edits
 
         settle_interrupted_edits(self.worktree, self.terminal)
-        if self.lives and not self.run_dir.folder.is_dir() and not self.run_dir.conversation.exists():
-            before, self.name, self.lives = self.name, new_name("chat"), False
-            self.aside.clear()
-            raise Refused(
-                f"{before} was deleted (by `git clean -x`, for example); your next message starts a new "
-                "conversation"
-            )
         request = self.request("\n\n".join([*self.aside, words]) if words else "")
         try:
             return run_task(self.worktree, request, self.settings, ui, replace(self.model_setup, meter=meter))
@@ -148,7 +132,6 @@ class Chat:
             if words and meter.attempts:  # they are in the conversation now
                 self.aside.clear()
             self.note_edits()
-            self.lives = self.run_dir.folder.is_dir()
 
     def note_edits(self) -> None:
         """Add to `edits` the edits in this work tree whose commits the chat has recorded."""
@@ -223,19 +206,15 @@ def leave_worktree(chat: Chat, worktree: WorkTree) -> None:
 
 
 def print_recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
-    """Print the last turn of a resumed chat: the beginning of the message, and the end of the answer."""
+    """Print the last turn of a resumed chat: the beginning of the message, and the answer."""
     messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_extra(turn)]
     if not messages:
         return
-    lines = [one_line(line) for line in turns[messages[-1]].text.split("\n") if line.strip()]
-    for line in [*lines[:_MESSAGE_LINES], *["…"] * (len(lines) > _MESSAGE_LINES)]:
-        terminal.note(f"> {cut_end(line, terminal.width - 2)}", "dim")
+    terminal.note(f"> {cut_end(one_line(turns[messages[-1]].text.strip()), terminal.width - 2)}", "dim")
     replies = [turn.text for turn in turns[messages[-1] :] if turn.role == "assistant"]
     markdown = terminal.markdown("dim", aside=True)
     shown = markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()
-    lines = shown.removesuffix("\n").split("\n")
-    lines = ["…", *lines[-_ANSWER_LINES:]] if len(lines) > _ANSWER_LINES else lines
-    terminal.styled("".join(f"{line}\n" for line in lines), aside=True)
+    terminal.styled(shown, aside=True)
 
 
 def words_of(reply: str) -> str:
@@ -245,8 +224,7 @@ def words_of(reply: str) -> str:
 
 
 def status_bar(chat: Chat, width: int) -> str:
-    """The status line: model, mode, branch, cost and uncommitted files. If it is too long for `width`, the last parts
-    are left out."""
+    """The status line, cut to `width`: model, mode, branch, cost and uncommitted files."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     branch, uncommitted = "no branch", ""
@@ -254,14 +232,8 @@ def status_bar(chat: Chat, width: int) -> str:
         branch = current_branch(chat.worktree) or "detached HEAD"
         count = len(chat.uncommitted())
         uncommitted = f"{plural(count, 'file')} uncommitted" if count else ""
-    model = display_name(chat.model_setup.model.spec)
-    parts = [cut_end(model, _NAME), chat.mode, cut_end(branch, _NAME), cost, uncommitted]
-    line = one_line(parts[0])[: max(0, width - 1)]
-    for part in map(one_line, filter(None, parts[1:])):
-        if display_width(line) + display_width(_BETWEEN) + display_width(part) >= width:
-            break
-        line += _BETWEEN + part
-    return line
+    parts = [display_name(chat.model_setup.model.spec), chat.mode, branch, cost, uncommitted]
+    return cut_end(" · ".join(map(one_line, filter(None, parts))), width - 1)
 
 
 def serve_json(chat: Chat) -> Exit:

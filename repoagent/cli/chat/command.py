@@ -104,10 +104,9 @@ def _loop(chat: Chat) -> None:
 
     reader: chat_input.InputReader = chat_input.LineReader(chat.terminal)
     if chat.has_user and chat.terminal.moves:
-        from repoagent.cli.chat.slash_commands import command_descriptions, complete_arguments
+        from repoagent.cli.chat.slash_commands import candidates
 
-        paths = chat_input.PathCompletions(chat.worktree)
-        offered = chat_input.ChatCompleter(command_descriptions, complete_arguments, paths)
+        offered = chat_input.ChatCompleter(candidates, chat.worktree)
         file = chat_input.history_file(chat.worktree)
         reader = chat_input.Editor(chat.terminal, file, offered, lambda width: status_bar(chat, width))
     if chat.has_user:

@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession, history
-from prompt_toolkit.application import get_app, run_in_terminal
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition, has_focus, is_searching
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth, create_output
@@ -39,14 +37,11 @@ from repoagent.storage.secrets import mask
 MOST_PATHS = 60  # candidates
 MENU = 6  # lines reserved for completions
 PROMPT = "> "
-AGAIN = "press ^C again, or ^D, to end the chat"
 _LONGEST = 16_384  # characters of a history entry: longer input was pasted
-_FRESH = 5.0  # seconds until git lists the files again
 _STYLE = {"bottom-toolbar": "noreverse"}
 _COLORS = {**_STYLE, "bottom-toolbar.text": "", "prompt": "bold", "aborting": ""}
 _GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
-_COMMAND = re.compile(r"/([a-z]*)\Z")
-_ARGUMENT = re.compile(r"/([a-z]+)\s+(.*)\Z", re.DOTALL)
+_COMMAND = re.compile(r"/([a-z]*)(?:\s+(.*))?\Z", re.DOTALL)
 _WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
 
 
@@ -66,26 +61,15 @@ def history_file(worktree: WorkTree) -> Path:
 
 
 class MaskedHistory(history.FileHistory):
-    """The history file, with keys and tokens masked. An unreadable file counts as empty; an error in writing it is only
-    a warning."""
-
-    def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
-        super().__init__(file)
-        self._file, self._warn = file, warn
-
-    def load_history_strings(self) -> Iterable[str]:
-        with suppress(OSError):
-            return list(super().load_history_strings())
-        return []
+    """The history file, with keys and tokens masked. Input that cannot be saved is only missing from it."""
 
     def store_string(self, string: str) -> None:
-        try:
-            if len(string) <= _LONGEST:
-                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._file.touch(mode=0o600)
+        file = Path(os.fsdecode(self.filename))
+        if len(string) <= _LONGEST:
+            with suppress(OSError):
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                file.touch(mode=0o600)
                 super().store_string(mask(string))
-        except OSError as error:
-            self._warn(f"cannot save the input history: {error}")
 
 
 # Lines
@@ -123,81 +107,56 @@ class LineReader:
 # Completion
 
 
-class PathCompletions:
-    """The files of a work tree, listed by git; the list is refreshed after a few seconds."""
-
-    def __init__(self, worktree: WorkTree) -> None:
-        self._worktree = worktree
-        self._paths: Sequence[str] = ()
-        self._listed = 0.0
-
-    def candidates(self, word: str) -> list[str]:
-        """The completions of `word`: the paths that start with it, then the paths of files whose names do.
-
-        This runs git, so do not call it on every key press.
-        """
-        if not self._listed or time.monotonic() - self._listed >= _FRESH:
-            try:
-                arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-                listing = os.fsdecode(git(self._worktree.top, *arguments))
-                self._paths = sorted({name for name in listing.split("\0") if name and name.isprintable()})
-            except (RepoagentError, OSError):  # nothing to complete then
-                self._paths = ()
-            self._listed = time.monotonic()
-
-        starting = (path for path in self._paths if path.startswith(word))
-        named = (path for path in self._paths if word and path.startswith(word, path.rfind("/") + 1))
-        return list(dict.fromkeys(islice((*starting, *named), MOST_PATHS)))
-
-
 Candidates = Iterable[tuple[str, str]]
 
 
-class ChatCompleter(Completer):
-    """Completes slash commands, their arguments, and file names in words that contain a slash or start with an @."""
+def matching_paths(worktree: WorkTree, word: str) -> list[str]:
+    """The paths in the work tree that start with `word`, then those of files whose names do."""
+    try:
+        listing = git(worktree.top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    except (RepoagentError, OSError):  # nothing to complete then
+        return []
+    paths = sorted({name for name in os.fsdecode(listing).split("\0") if name and name.isprintable()})
+    starting = (path for path in paths if path.startswith(word))
+    named = (path for path in paths if word and path.startswith(word, path.rfind("/") + 1))
+    return list(dict.fromkeys(islice((*starting, *named), MOST_PATHS)))
 
-    def __init__(
-        self,
-        commands: Callable[[], Candidates],
-        arguments: Callable[[str, str], Candidates],
-        paths: PathCompletions,
-    ) -> None:
-        self._commands, self._arguments, self._paths = commands, arguments, paths
+
+class ChatCompleter(Completer):
+    """Completes slash commands, their arguments, and file names in words that contain a slash or start with an @.
+
+    `commands` returns the slash commands or, for a name and a typed argument, the arguments.
+    """
+
+    def __init__(self, commands: Callable[[str, str | None], Candidates], worktree: WorkTree) -> None:
+        self._commands, self._worktree = commands, worktree
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        text = document.text_before_cursor
         candidates: Candidates = ()
-        typed = ""
-        if match := _COMMAND.match(text):
-            candidates, typed = self._commands(), f"/{match[1]}"
-        elif match := _ARGUMENT.match(text):
-            typed = match[2]
-            try:
-                candidates = list(self._arguments(match[1], typed))
-            except (RepoagentError, OSError):  # offer nothing then
-                candidates = []
-        if candidates or _COMMAND.match(text):
-            for value, meaning in candidates:
-                if value.startswith(typed) and value.isprintable():
-                    yield Completion(value, -len(typed), one_line(value), display_meta=one_line(meaning))
-            return
-        match = _WORD.search(text)
-        word = match[0] if match else ""
-        if word.startswith("@") or "/" in word:
-            begin = word.removeprefix("@").removeprefix("./")
-            for path in self._paths.candidates(begin):
-                if path != begin:
-                    yield Completion(path, -len(begin), one_line(path))
+        if match := _COMMAND.match(document.text_before_cursor):
+            typed = f"/{match[1]}" if match[2] is None else match[2]
+            with suppress(RepoagentError, OSError):  # offer nothing then
+                known = self._commands(match[1], match[2])
+                candidates = [(value, meaning) for value, meaning in known if value.startswith(typed)]
+        else:
+            match = _WORD.search(document.text_before_cursor)
+            word = match[0] if match else ""
+            typed = word.removeprefix("@").removeprefix("./")
+            if word.startswith("@") or "/" in word:
+                paths = matching_paths(self._worktree, typed)
+                candidates = [(path, "") for path in paths if path != typed]
+        for value, meaning in candidates:
+            if value.isprintable():
+                yield Completion(value, -len(typed), one_line(value), display_meta=one_line(meaning))
 
 
 # The line editor
 
 
-def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
-    """Enter sends, or starts a new line after a backslash, as Alt-Enter (Esc, Enter) and ^J do. ^D on an empty line
-    ends the input."""
+def _bindings() -> KeyBindings:
+    """Enter sends, or starts a new line after a backslash, as Alt-Enter (Esc, Enter) and ^J do."""
     keys = KeyBindings()
-    typing = has_focus("DEFAULT_BUFFER") & ~is_searching
+    typing = has_focus(DEFAULT_BUFFER) & ~is_searching
 
     @keys.add(Keys.ControlM, filter=typing, eager=True)
     def _send(event: KeyPressEvent) -> None:
@@ -213,12 +172,6 @@ def _bindings(drop: Callable[[KeyPressEvent], None]) -> KeyBindings:
     def _newline(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
-    keys.add(Keys.ControlC, filter=typing)(drop)
-
-    @keys.add(Keys.ControlD, filter=typing & Condition(lambda: not get_app().current_buffer.text))
-    def _end(event: KeyPressEvent) -> None:
-        event.app.exit(exception=EOFError, style="class:exiting")
-
     return keys
 
 
@@ -228,20 +181,18 @@ class Editor:
     def __init__(
         self, terminal: Terminal, file: Path, offered: ChatCompleter, bar: Callable[[int], str]
     ) -> None:
-        self._terminal = terminal
         self._bar = bar
         self._shown = ""
-        self._asked_to_end = False
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
             prompt_continuation=lambda width, line, soft: "" if soft else " " * width,
-            history=MaskedHistory(file, terminal.warn),
+            history=MaskedHistory(file),
             completer=offered,
             complete_in_thread=True,
             complete_while_typing=True,
             reserve_space_for_menu=MENU,
-            key_bindings=_bindings(self._drop),
+            key_bindings=_bindings(),
             bottom_toolbar=lambda: self._shown,
             style=Style.from_dict(_COLORS if terminal.color_err else _STYLE),
             color_depth=None if terminal.color_err else ColorDepth.DEPTH_1_BIT,
@@ -249,36 +200,15 @@ class Editor:
             enable_suspend=True,
             enable_open_in_editor=True,
         )
-        self._session.default_buffer.on_text_changed += self._typed
 
     def read(self) -> str | None:
-        self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
-        try:
-            return self._session.prompt(handle_sigint=False)
-        except EOFError:
-            return None
-        except Ended:
-            raise
-        except KeyboardInterrupt:  # a second ^C, while the terminal still shows the note on the first one
-            if self._asked_to_end:
+        while True:
+            try:
+                return self._session.prompt(handle_sigint=False)
+            except EOFError:
                 return None
-            raise
-
-    def _drop(self, event: KeyPressEvent) -> None:
-        """Clear the input, but keep it in the history; on an empty line, the second ^C in a row ends the chat."""
-        buffer = event.current_buffer
-        if buffer.text:
-            if buffer.text.strip():
-                self._session.history.append_string(buffer.text)
-            buffer.reset()
-        elif self._asked_to_end:
-            event.app.exit(exception=EOFError, style="class:exiting")
-        else:
-            self._asked_to_end = True
-            run_in_terminal(lambda: self._terminal.note(AGAIN, "dim"))
-
-    def _typed(self, buffer: Buffer) -> None:
-        """A key after the first ^C cancels it."""
-        if self._asked_to_end and buffer.text:
-            self._asked_to_end = False
+            except Ended:
+                raise
+            except KeyboardInterrupt:  # drops what was typed
+                continue

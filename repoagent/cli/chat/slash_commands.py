@@ -6,16 +6,15 @@ resume the stopped turn), END, or None. TABLE, below them, lists them all.
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli import completion
 from repoagent.cli.chat.chat_session import ChatProgress, open_model
@@ -50,7 +49,6 @@ MODE_LINES: dict[Mode, str] = {
     "read-only": "change nothing",
 }
 MOST = 16_384  # bytes of output that are sent: half from its beginning, half from its end
-_DIFF_LINES = 60  # of a diff shown with a question
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
 
@@ -91,13 +89,11 @@ def run_slash_command(chat: Chat, name: str, words: str) -> object:
     return command.perform(chat, words)
 
 
-def command_descriptions() -> Candidates:
-    """The slash commands and their descriptions, for completion."""
-    return ((f"/{name}", command.line) for name, command in TABLE.items())
-
-
-def complete_arguments(name: str, typed: str) -> Candidates:
-    """The arguments of a slash command, for completion."""
+def candidates(name: str, typed: str | None) -> Candidates:
+    """For completion: the slash commands with their descriptions or, if `typed` is not None, the arguments of the
+    command `name`."""
+    if typed is None:
+        return ((f"/{name}", command.line) for name, command in TABLE.items())
     if name == "model":
         return completion.models(typed)
     return MODE_LINES.items() if name == "mode" else ()
@@ -150,14 +146,10 @@ def undo_change(chat: Chat, words: str) -> None:
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:
     """Show a diff and ask, if there is a user. Raises NothingDone for a no."""
-    if not chat.has_user:
-        return
-    lines = shown.split("\n")
-    chat.terminal.diff("\n".join(lines[:_DIFF_LINES]), aside=True)
-    if min(len(lines), _DIFF_LINES) < shown.count("\n"):
-        chat.terminal.note("… and more", "dim")
-    if chat.terminal.ask(question, {"y": "undo", "n": "keep"}) != "y":
-        raise NothingDone("nothing was undone")
+    if chat.has_user:
+        chat.terminal.diff(shown, aside=True)
+        if chat.terminal.ask(question, {"y": "undo", "n": "keep"}) != "y":
+            raise NothingDone("nothing was undone")
 
 
 def show_diff(chat: Chat, words: str) -> None:
@@ -224,7 +216,7 @@ def clear(chat: Chat, words: str) -> None:
     chat.show_uncommitted()
     resume = f"resume the previous one with `repoagent chat --resume {chat.name}`"
     chat.terminal.note(f"started a new conversation; {resume}")
-    chat.name, chat.lives = new_name("chat"), False
+    chat.name = new_name("chat")
     chat.aside.clear()
     chat.edits.clear()
 
@@ -282,44 +274,27 @@ def run_shell_command(chat: Chat, line: str) -> None:
         raise UsageError("! needs a terminal: it does not run commands from a pipe")
     shell = os.environ.get("SHELL") or "/bin/sh"
     screen = sys.stderr if not chat.terminal.output_tty else None
+    sends = line.startswith("!!")
     before = signal.signal(signal.SIGINT, lambda *_: None)  # the command would inherit SIG_IGN
     try:
-        with waiting_for_user():
-            if line.startswith("!!"):
-                code, output = _captured([shell, "-c", command])
-            else:
-                code = subprocess.run([shell, "-c", command], stdout=screen, check=False).returncode
+        with waiting_for_user(), TemporaryFile() as file:
+            output = file if sends else screen
+            error = subprocess.STDOUT if sends else None
+            code = subprocess.run([shell, "-c", command], stdout=output, stderr=error, check=False).returncode
+            file.seek(0)
+            data = file.read()
     except OSError as error:
         raise UsageError(f"cannot run {shell}: {error.strerror}") from error
     finally:
         signal.signal(signal.SIGINT, before)
     code = 128 - code if code < 0 else code  # of a signal, as shells do
-    if line.startswith("!!"):
-        text = fence(output, "output") if output else "(no output)"
+    if sends:
+        sys.stderr.write(sanitize(data.decode("utf-8", "replace")))
+        cut = len(data) - MOST
+        middle = f"\n[… {cut:,} bytes left out …]\n".encode()
+        data = data if cut <= 0 else data[: MOST // 2] + middle + data[-MOST // 2 :]
+        text = fence(data.decode("utf-8", "replace"), "output") if data else "(no output)"
         chat.aside.append(f"I ran `{command}`: exit code {code}.\n{text}")
         chat.terminal.note(f"exit code {code}; the output will be sent with your next message", "dim")
     elif code:
         chat.terminal.note(f"exit code {code}", "dim")
-
-
-def _captured(command: list[str]) -> tuple[int, str]:
-    """The exit code and the output, which is printed as it arrives, without the middle of a long one. What a background
-    process prints later is not waited for."""
-    half = MOST // 2
-    head, tail, cut = b"", b"", 0
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        output = cast(IO[bytes], process.stdout).fileno()
-        while (ready := select.select([output], [], [], 0.5)[0]) or process.poll() is None:
-            piece = os.read(output, 65536) if ready else b""
-            if ready and not piece:
-                break
-            sys.stderr.write(sanitize(decoder.decode(piece)))
-            sys.stderr.flush()
-            missing = half - len(head)
-            head, tail = head + piece[:missing], tail + piece[missing:]
-            cut += max(0, len(tail) - half)
-            tail = tail[-half:]
-    parts = (head + tail,) if not cut else (head, tail)
-    between = f"\n[… {cut:,} bytes left out …]\n"
-    return process.returncode, between.join(part.decode("utf-8", "replace") for part in parts)
