@@ -103,7 +103,7 @@ def show_help(chat: Chat, words: str) -> None:
     rows = [(f"/{name} {command.arguments}".rstrip(), command.line) for name, command in TABLE.items()]
     rows.append(("!COMMAND", "Run a shell command; with !!, send its output to the model."))
     page = Page.of(chat.terminal, least=20)
-    page.write([*page.pairs(rows), "", *page.sentence(KEYS)], chat.terminal)
+    page.write([*page.pairs(rows), "", *page.wrap(KEYS)], chat.terminal)
 
 
 # Changes of the chat

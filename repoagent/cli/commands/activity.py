@@ -149,7 +149,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
     yield from page.wrap(f"{', '.join(counts)}; {spent}")
     if reasons := reports.refusals(activity):
         text = ", ".join(f"{one_line(reason)} {count}" for reason, count in reasons[:6])
-        yield from page.wrap(f"not applied: {text}", "", "", "dim")
+        yield from page.wrap(f"not applied: {text}", "dim")
 
 
 def _state(event: Event) -> Cell:

@@ -43,8 +43,8 @@ def command(session: Session, as_json: bool) -> Exit:
         wide = max(display_width(check.name) for check in checks)
         indent = " " * (11 + wide)
         for check in checks:  # level, name and result in a row, the remedy below it
-            result, *rest = page.wrap(one_line(check.result), indent)
-            advice = page.wrap(f"-> {one_line(check.advice)}", indent) if check.advice else []
+            result, *rest = page.wrap(one_line(check.result), indent=indent)
+            advice = page.wrap(f"-> {one_line(check.advice)}", indent=indent) if check.advice else []
             level = page.paint(check.level, STYLES[check.level]) + " " * (9 - len(check.level))
             name = check.name + " " * (wide - display_width(check.name) + 2)
             page.write([f"{level}{name}{result[len(indent) :]}", *rest, *advice], terminal)

@@ -179,12 +179,7 @@ def run_command(session: Session, /, **values: Any) -> int:
 
 
 def _run(session: Session, options: SimpleNamespace) -> int:
-    from repoagent.cli.commands.review_report import (
-        BriefFormat,
-        reaches_level,
-        save_for_dismissal,
-        show_report,
-    )
+    from repoagent.cli.commands.review_report import reaches_level, save_for_dismissal, show_report
     from repoagent.git.worktree import layout_of, open_at_head
     from repoagent.review.finding import RULES, Level, parse_levels
     from repoagent.review.hook_changes import SECONDS, changes_of
@@ -226,18 +221,14 @@ def _run(session: Session, options: SimpleNamespace) -> int:
         data = [*map(report_data, reports)]
         write_json(terminal, {"hook": options.name, "error": None, "reports": data})
     else:
-        for report in reports:  # findings that stop git in full, the others in brief
+        for report in reports:  # findings that stop git in full, the headings of the others
             if report.findings:
-                again = "repoagent review" if stops else "repoagent review --commit HEAD"
+                again = "--commit HEAD"
                 if report.head and report.base:
-                    again = f"repoagent review {report.base[:12]}..{report.head[:12]}"
-                below = None if level == "never" else Level[level.upper()]
-                show_report(
-                    report,
-                    terminal,
-                    top=worktree.top,
-                    brief=BriefFormat(below, f"see the details with: {again}"),
-                )
+                    again = f"{report.base[:12]}..{report.head[:12]}"
+                full = Level.ERROR + 1 if level == "never" else Level[level.upper()]
+                hint = "" if stops else f"see the details with: repoagent review {again}"
+                show_report(report, terminal, top=worktree.top, level=full, hint=hint)
             else:
                 for sentence in report.notes:
                     terminal.note(sentence, "dim")

@@ -97,7 +97,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         return ["", page.paint(title, "bold")]
 
     def item(text: str, *styles: str) -> list[str]:
-        return page.wrap(one_line(text), "  ", "  ", *styles)
+        return page.wrap(one_line(text), *styles, indent="  ", hang="  ")
 
     state = "orphaned: the file no longer exists"
     if location.state == "moved":

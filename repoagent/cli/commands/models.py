@@ -68,7 +68,7 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
         lines += ["", page.paint("providers", "bold")]
         lines += page.pairs([(row.name, _facts(row)) for row in (*ready, *broken)])
     lines += ["", page.paint("short names for the newest model of each family", "bold")]
-    lines += page.wrap(" · ".join(f"{name}: {spec}" for name, spec in short_names().items()), "  ")
+    lines += page.wrap(" · ".join(f"{name}: {spec}" for name, spec in short_names().items()), indent="  ")
     page.write(lines, terminal)
     unavailable = ", ".join(row.name for row in providers if row not in ready and row not in broken)
     if unavailable:

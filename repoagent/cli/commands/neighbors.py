@@ -172,8 +172,8 @@ def table(
     """The table as text: a heading, one line per row (with its commits if `commits` has them), and a legend; `now` is a
     Unix time. Without `weak`, weak rows are only counted."""
 
-    def sentence(text: str, *styles: str) -> Iterator[str]:
-        return page.sentence(one_line(text), *styles)
+    def sentence(text: str, *styles: str) -> list[str]:
+        return page.wrap(one_line(text), *styles)
 
     shown = result._replace(rows=tuple(row for row in result.rows if weak or not is_weak(row)))
     lines = [*sentence(render.headline(shown), "bold")]

@@ -95,7 +95,7 @@ def _show_done(
         for line in sanitize(each.summary.text).split("\n"):
             words = line.lstrip()
             hanging = "  " if words.startswith("- ") else ""
-            lines += page.wrap(words, line[: len(line) - len(words)], hanging)
+            lines += page.wrap(words, indent=line[: len(line) - len(words)], hang=hanging)
         names = ("start", "end", "first_line", "last_line", "scope", "sha256")
         parts = [
             {**select_fields(part.part, *names), **_summary_object(part.summary), "new": part.asked}

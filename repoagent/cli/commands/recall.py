@@ -14,7 +14,7 @@ import click
 
 from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository, select_fields
-from repoagent.cli.ui.table import Page, fold_words
+from repoagent.cli.ui.table import Page
 from repoagent.display_text import display_width, sanitize
 from repoagent.errors import Exit, NothingDone, UsageError
 
@@ -128,8 +128,8 @@ def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     room = None if page.width is None else page.width - len(_INDENT)
     marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}
     words = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
-    for line in fold_words(_one_line(hit.snippet), room):
-        yield _INDENT + words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
+    for line in page.wrap(_one_line(hit.snippet), indent=_INDENT):
+        yield words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
     location = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
     yield _INDENT + page.paint(location, "dim")
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from repoagent.cli.ui.table import Page, age_text, fold_words
+from repoagent.cli.ui.table import Page, age_text
 from repoagent.display_text import display_width, one_line, plural, sanitize
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _READABLE = 100  # columns of running text
 _COMMITS = 5
-_HEADS = 5  # findings in the short form
 _AROUND = 2  # lines before and after those of the finding
 _MOST, _END = 12, 3  # lines of the finding itself; of a longer one, the first and last lines
 _DIFF = 60  # lines of a suggestion
@@ -43,26 +42,21 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
         save_last(dirs, report)
 
 
-class BriefFormat(NamedTuple):
-    """The short form of a report, for hooks.
-
-    below: findings below this level are shown as headings only, except those of a model; None for all levels.
-    why: a hint on how to see the rest.
-    """
-
-    below: Level | None
-    why: str
-
-
 def show_report(
-    report: Report, terminal: Terminal, *, top: Path | None = None, brief: BriefFormat | None = None
+    report: Report,
+    terminal: Terminal,
+    *,
+    top: Path | None = None,
+    level: int = Level.NOTE,
+    hint: str = "",
 ) -> None:
     """Write the report to standard output, and its notes and the list of what was not reviewed to standard error.
 
-    With `top`, paths are relative to the current folder, so that a terminal can open them.
+    With `top`, paths are relative to the current folder, so that a terminal can open them. Of findings below `level`,
+    only the heading is shown. `hint` follows the findings.
     """
     page = Page.of(terminal)
-    text: Iterable[str] = lines(report, page, brief, top=top)
+    text: Iterable[str] = lines(report, page, top=top, level=level, hint=hint)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         # GitHub's runner reads such lines as commands
         text = (re.sub(r"^(\s*):(?=:)", r"\1: ", line.replace("##[", "## [")) for line in text)
@@ -76,12 +70,13 @@ def show_report(
 def lines(
     report: Report,
     page: Page,
-    brief: BriefFormat | None = None,
     *,
     top: Path | None = None,
+    level: int = Level.NOTE,
+    hint: str = "",
     now: float | None = None,
 ) -> Iterator[str]:
-    """The lines of the report: the findings, the most important first, and the totals."""
+    """The lines of the report: the findings, the most important first, and the totals; see `show_report`."""
     now = time.time() if now is None else now
     rules = list(RULES)
 
@@ -89,36 +84,25 @@ def lines(
         rule = rules.index(finding.rule) if finding.rule in RULES else len(rules)
         return -finding.level, rule, -(finding.confidence or 0.0)
 
-    small = 0
     for finding in sorted(report.findings, key=importance):
-        rule = RULES.get(finding.rule)
-        # the heading is enough, except for a model's finding
-        is_small = bool(
-            brief and rule and rule.source != "model" and (brief.below is None or finding.level < brief.below)
-        )
-        small += is_small
-        if not is_small or small <= _HEADS:
-            yield from _head(finding, page, top)
-        if is_small:
+        yield from _head(finding, page, top)
+        if finding.level < level:
             continue
         parts = _frame(report, finding, page), _body(finding, page), _evidence(finding, page, now)
         for part in (*parts, _suggested(report, finding, page)):
-            if text := list(part):
-                yield from ["", *text]
+            if part_lines := list(part):
+                yield from ["", *part_lines]
         yield ""
-    if small > _HEADS:
-        yield f"and {small - _HEADS:,} more"
-    for hint in (brief.why if brief and small else "", "hide one with: repoagent review dismiss ID"):
-        if hint and report.findings:
-            yield page.paint(hint, "dim")
-    for line in fold_words(_total(report), page.width):
-        yield line if report.findings else page.paint(line, "green")
+    for text in (hint, "hide one with: repoagent review dismiss ID"):
+        if text and report.findings:
+            yield page.paint(text, "dim")
+    yield from page.wrap(_total(report), *([] if report.findings else ["green"]))
 
 
 def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
     level, location = finding.level.word, finding.location
     title = f"{level} {one_line(finding.rule)}: {one_line(finding.title) or '(no title)'}"
-    first, *rest = fold_words(title, page.width)
+    first, *rest = Page(page.width).wrap(title)
     yield page.paint(level, *_STYLES[finding.level]) + page.paint(first.removeprefix(level), "bold")
     yield from (page.paint(line, "bold") for line in rest)
     name = one_line(location.path if top is None else os.path.relpath(top / location.path))
@@ -138,10 +122,7 @@ def _body(finding: Finding, page: Page) -> Iterator[str]:
         yield from (f"  {line}".rstrip() for line in text.removesuffix("\n").split("\n"))
         return
     for paragraph in body.split("\n") if body else ():
-        text = one_line(paragraph.expandtabs(4).rstrip())
-        indent = text[: len(text) - len(text.lstrip(" "))][:20]
-        for line in fold_words(text.lstrip(" "), None if room is None else room - len(indent)):
-            yield f"  {indent}{line}".rstrip()
+        yield from Page(room).wrap(one_line(paragraph.expandtabs(4).rstrip()), indent="  ")
 
 
 def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:

@@ -244,14 +244,14 @@ def show_command(repo: Repository, /, *, run: str) -> None:
     def first(text: str, most: int, indent: str) -> Iterator[str]:
         shown = text.splitlines()
         for line in shown[:most]:
-            yield from page.wrap(one_line(line.replace("\t", "    ")), indent)
+            yield from page.wrap(one_line(line.replace("\t", "    ")), indent=indent)
         if len(shown) > most:
             yield page.paint(f"{indent}and {len(shown) - most:,} more lines", "dim")
 
     state, *styles = _state(selected)
     lines = [f"{page.paint(one_line(selected.name), 'bold')}  {page.paint(state, *styles)}"]
     if selected.record.prompt:
-        lines += page.wrap(one_line(selected.record.prompt), "  ")
+        lines += page.wrap(one_line(selected.record.prompt), indent="  ")
     facts = [*_facts(selected, below, messages, page), ("folder", f"{repo.shown(run_dir.folder)}/")]
     if run_dir.conversation.exists():
         facts.append(("conversation", repo.shown(run_dir.conversation)))
@@ -260,10 +260,10 @@ def show_command(repo: Repository, /, *, run: str) -> None:
         lines += ["", page.paint("plan", "bold"), *first(plan, _PLAN, "  ")]
     if last or problem:
         lines += ["", page.paint("last turns", "bold")]
-    lines += page.wrap(f"unreadable: {one_line(problem)}", "  ") if problem else []
+    lines += page.wrap(f"unreadable: {one_line(problem)}", indent="  ") if problem else []
     for turn in last:
         about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
-        lines += page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
+        lines += page.wrap(one_line(f"{turn.role} {about}".rstrip()), "dim", indent="  ")
         lines += first(
             "\n".join(line for line in sanitize(turn.text).splitlines() if line.strip()), _TURN, "    "
         )

@@ -201,7 +201,7 @@ def _show(
     ending = "" if source.line_ending in {"lf", "none"} else source.line_ending
     kind = ", ".join(filter(None, (index.language, source.encoding, ending)))
     name = f"{one_line(source.path or 'standard input')} ({plural(source.size, 'byte')}, {kind})"
-    lines = [*page.sentence(f"{plural(len(index.segments), 'segment')} of {name} in {folder}", "bold"), ""]
+    lines = [*page.wrap(f"{plural(len(index.segments), 'segment')} of {name} in {folder}", "bold"), ""]
     shown = index.segments
     if done is not None:  # what the refresh changed or kept
         names = {*done.written, *done.added, *done.edited, *done.merged}
@@ -244,10 +244,10 @@ def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
         (done.removed, "removed", "dim"),
     )
     if not any(names for names, _, _ in groups):
-        yield from page.sentence("nothing changed", "dim")
+        yield from page.wrap("nothing changed", "dim")
     for names, meaning, style in groups:
         if names:
-            yield from page.sentence(f"{list_some(names, 8)}: {meaning}", style)
+            yield from page.wrap(f"{list_some(names, 8)}: {meaning}", style)
 
 
 def _content(index: SplitIndex, segment: Segment, data: bytes) -> str:

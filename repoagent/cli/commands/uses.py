@@ -93,7 +93,7 @@ def _lines(answer: UsesAnswer, page: Page) -> Iterator[str]:
             number = f"{len(row.lines)}"
             rows.append(((one_line(row.path), "path"), (number,), *((text, "dim") for text in dim)))
     for text in heading:
-        yield from page.sentence(one_line(text), "bold")
+        yield from page.wrap(one_line(text), "bold")
     if rows:
         yield from ("", *page.table(COLUMNS["file" if not answer.file else "symbol"], rows), "")
     more = answer.more or sum(uses.more for uses in answer.symbols)
@@ -103,4 +103,4 @@ def _lines(answer: UsesAnswer, page: Page) -> Iterator[str]:
     if first is not None and not answer.file and not first.files:
         ends.append("No uses found.")
     for text in (*ends, *caveats(answer)):
-        yield from page.sentence(one_line(text), "dim")
+        yield from page.wrap(one_line(text), "dim")

@@ -126,17 +126,12 @@ class Page(NamedTuple):
         """`path`, cut in its middle to at most `room` columns."""
         return path if room is None else shorten(path, room)
 
-    def wrap(self, text: str, indent: str = "", hang: str = "", *styles: str) -> list[str]:
+    def wrap(self, text: str, *styles: str, indent: str = "", hang: str = "") -> list[str]:
         """Wrap text between words; each line begins with `indent`, all but the first also with `hang`."""
         lines = [text]
         if self.width is not None and display_width(indent + text) > self.width:
             lines = wrap_line(text, self.width - len(indent) - len(hang)).split("\n")
         return [indent + hang * bool(at) + self.paint(line, *styles) for at, line in enumerate(lines)]
-
-    def sentence(self, text: str, *styles: str) -> Iterator[str]:
-        """Wrap text between words; a word longer than a line is shortened in the middle."""
-        for line in text.split("\n") if self.width is None else wrap_line(text, self.width).split("\n"):
-            yield self.paint(self.shorten(line, self.width), *styles)
 
     def table(
         self,
@@ -181,7 +176,7 @@ class Page(NamedTuple):
         column = indent + " " * (max((display_width(name) for name, _ in rows), default=0) + 2)
         for name, value in rows:
             head = indent + name.ljust(len(column) - len(indent))
-            first, *rest = self.wrap(value, column)
+            first, *rest = self.wrap(value, indent=column)
             yield self.paint(head, *styles) + first[len(column) :]
             yield from rest
 
@@ -203,13 +198,3 @@ def _fitted(heads: Sequence[Column], natural: Mapping[int, int], limit: int) -> 
         extra = min(natural[at] - widths[at], left() // (len(wanting) - number))
         widths[at] = max(1, widths[at] + extra)
     return widths
-
-
-def fold_words(text: str, room: int | None) -> Iterator[str]:
-    """The text in lines of at most `room` columns, folded between words; longer words are broken."""
-    for line in [text] if room is None else wrap_line(text, room).split("\n"):
-        while room is not None and display_width(line) > room:
-            start = longest_prefix(line, room) or line[0]
-            yield start
-            line = line[len(start) :]
-        yield line

@@ -212,12 +212,12 @@ def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo, a
     markdown = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
     model = f"command:cat > /dev/null; printf '{markdown}'; until test -e go; do sleep 0.02; done; printf '\\nend'"
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top) as screen:
-        screen.expect("x = \x1b[36m1\x1b[m\n")  # the code, before the table is complete
+        screen.expect("x = \x1b[36m1\x1b[39;49;00m\n")  # the code, before the table is complete
         assert "end" not in screen.seen
         repo.write("go", "")
         assert screen.end() == 0
     shown = screen.seen[screen.seen.index("\x1b[1;4mHead") :]
-    assert "A \x1b[1mbold\x1b[m word" in shown and "a  b" in re.sub("\x1b\\[[0-9]*m", "", shown)
+    assert "A \x1b[1mbold\x1b[m word" in shown and "a   b" in re.sub("\x1b\\[[0-9]*m", "", shown)
     assert "```" not in shown and shown.count("Head") == 1
     assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # printed text is not redrawn
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"TERM": "dumb"}) as screen:
