@@ -2,9 +2,9 @@
 guesses.
 
 The result is certain only if both find the same words, so that a mistake in one of them cannot hide a command. The
-scanner splits lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
-quotes, `$name`, `$(...)` and `<(...)` into words; everything else raises Unsure. Checking that reserved words and the
-parentheses of groups match is left to tree-sitter. The grammar is that of POSIX.1-2017, XCU 2.
+scanner splits lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents with a
+quoted delimiter, comments, quotes, `$name` and `$(...)` into words; everything else raises Unsure. Checking that
+reserved words and the parentheses of groups match is left to tree-sitter. The grammar is that of POSIX.1-2017, XCU 2.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from repoagent.agent.approvals.shell_words import (
 LARGEST = 16 * 1024  # bytes of a text: in the worst case tree-sitter takes a second for it
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
 _PLAIN = re.compile(r"(?:[^ \t\n;&|()<>'\"\\$`]|'[^']*'|\\[^\n])+")
-_QUOTED = re.compile(r"(?:[^\"\\$`]|\\.)+", re.DOTALL)
+_QUOTED = re.compile(r"(?:[^\"\\$`]|\\.|\$(?![A-Za-z0-9_?#@*!$({\[\\-]))+", re.DOTALL)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)*")
-_REDIRECTION = re.compile(r"(\d{0,3})(<<<|<<-?|&>>|&>|>>|>\||>&|<&|<>|>(?!\()|<(?!\())")
-_OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|&(?!>)|[;|\n()]")
-_HERE_END = re.compile(r"'([\w-]+)'|\"([\w-]+)\"|([\w-]+)")
+_REDIRECTION = re.compile(r"\d{0,3}(<<<|<<|&>>|&>|>>|>\||>&|<&|<>|>(?!\()|<(?!\())")
+_OPERATOR = re.compile(r"&&|\|\||\|&|&(?!>)|[;|\n()]")
+_HERE_END = re.compile(r"'([\w-]+)'|\"([\w-]+)\"")
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # programs do not read variables with such names
 _RESERVED = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
-_FEEDS = {"{", "if", "while", "until", "!"}  # their first command has the same input
 _CLOSES = {"fi", "done", "}"}
 _UNKNOWN = {"case", "select", "function", "coproc", "[[", "esac", "in"}
 
@@ -46,7 +45,6 @@ class _Raw(NamedTuple):
 
     words: tuple[Span, ...]
     redirections: tuple[tuple[str, Span], ...] = ()
-    fed: bool = True
 
 
 class _Strict:
@@ -62,7 +60,7 @@ class _Strict:
             raise Unsure(f"it contains the control character {ord(bad[0]):#04x}")
         self.at = 0
         self.results: list[_Raw] = []
-        self.heredoc: tuple[str, bool, bool] | None = None  # its delimiter, literal, with tabs
+        self.heredoc = ""  # the delimiter of the here-document that starts on the next line
         self.depth = 0  # of substitutions
         self.commands("")
 
@@ -74,7 +72,7 @@ class _Strict:
 
     def word(self) -> Span:
         start = self.at
-        while char := self.text[self.at : self.at + 1]:
+        while (char := self.text[self.at : self.at + 1]) and char not in " \t\n;&|)<>":
             if match := _PLAIN.match(self.text, self.at):
                 self.at = match.end()
             elif char == '"':
@@ -83,58 +81,41 @@ class _Strict:
                     if match := _QUOTED.match(self.text, self.at):
                         self.at = match.end()
                     else:
-                        self.expansion(quoted=True)
+                        self.expansion()
                 self.at += 1
-            elif char in "'\\$`":
-                self.expansion()
-            elif char in "<>" and self.text.startswith("(", self.at + 1):
-                if self.at > start:
-                    raise Unsure("it has a process substitution in the middle of a word")
-                self.at += 2
-                self.commands(")")
-            elif char == "(":
-                raise Unsure("it defines a function or an array, or has an unexpected parenthesis")
             else:
-                break
-        if self.at == start:
-            raise Unsure("a redirection or a `for` is not followed by a word")
+                self.expansion()
+        if self.at == start or self.text.startswith(("<(", ">("), self.at):
+            raise Unsure("it has a process substitution, or a redirection or `for` without a word")
         return start, self.at
 
-    def expansion(self, *, quoted: bool = False) -> None:
-        """Read a variable or `$(...)`; all other special characters in a word are errors."""
+    def expansion(self) -> None:
+        """Read a variable or `$(...)`; everything else that is special in a word is an error."""
         text, at = self.text, self.at
-        if text.startswith(("$\\\n", "$(\\\n"), at):
-            raise Unsure("it has a line continuation after a dollar sign")
-        if text.startswith(("$((", "$["), at):
-            raise Unsure("it contains arithmetic, which can run a command stored in a variable")
-        if text.startswith("$(", at):
+        if text.startswith("$(", at) and not text.startswith(("$((", "$(\\\n"), at):
             self.at += 2
             self.commands(")")
         elif match := _VARIABLE.match(text, at):
             self.at = match.end()
-        elif text.startswith("${", at):
-            raise Unsure("it uses ${...} with an operator")
-        elif text.startswith(("$'", '$"'), at) and not quoted:
-            raise Unsure("it contains $'...' or $\"...\"")
-        elif text.startswith("$", at):
-            self.at += 1
         elif text.startswith("`", at):
             raise Unsure("it contains backticks; use $(...)")
-        elif text.startswith("\\", at) and not quoted:
-            raise Unsure("it has a line continuation in the middle of a word")
+        elif text.startswith("$", at):
+            raise Unsure("it contains arithmetic, $'...' or ${...} with an operator")
         else:
-            raise Unsure("a quote is not closed")
+            raise Unsure(
+                "a quote is not closed, a line ends within a word, or it defines a function or an array"
+            )
 
     def commands(self, close: str) -> None:
         """Read commands up to the closing character `close`: ")" or, for the end of the text, ""."""
         self.depth += 1
         if self.depth > 20:
             raise Unsure("it is nested too deeply")
-        parentheses, fed = 0, False
+        parentheses = 0
         while self.next():
             operator = _OPERATOR.match(self.text, self.at)
             if operator is None:
-                fed = self.command(fed)
+                self.command()
                 continue
             mark = operator[0]
             self.at = operator.end()
@@ -148,24 +129,24 @@ class _Strict:
                 return
             parentheses -= mark == ")"
             if mark == "\n" and self.heredoc:
-                if self.depth > 1:
-                    raise Unsure("the text of a here-document starts inside a substitution")
-                self.heredoc_body(*self.heredoc)
-            elif mark in {";;", ";;&", ";&"}:
+                body = re.compile(rf"(?:.*\n)*?{self.heredoc}(?:\n|\Z)").match(self.text, self.at)
+                if body is None or self.depth > 1:
+                    raise Unsure("a here-document is not closed, or starts inside $(...)")
+                self.at, self.heredoc = body.end(), ""
+            elif mark == ";" and self.text.startswith((";", "&"), self.at):
                 raise Unsure("it contains a `case`")
-            fed = mark in {"|", "|&"}
         if close or parentheses or self.heredoc:
             raise Unsure("it ends unexpectedly")
         self.depth -= 1
 
-    def command(self, fed: bool) -> bool:
-        """Read one simple command, or a reserved word. Returns whether the next command is fed."""
+    def command(self) -> None:
+        """Read one simple command, or a reserved word."""
         words: list[Span] = []
         redirections: list[tuple[str, Span]] = []  # after the end of a group: of a command without words
         closed = False
         while self.next():
             if redirects := _REDIRECTION.match(self.text, self.at):
-                fed = self.redirection(redirects, redirections) or fed
+                self.redirection(redirects, redirections)
                 continue
             if _OPERATOR.match(self.text, self.at):
                 if self.text.startswith("(", self.at):
@@ -182,14 +163,13 @@ class _Strict:
                     raise Unsure(f"it contains `{written}`")
                 if written == "for":
                     self.loop()
-                    return False
+                    return
                 if written in _RESERVED:
-                    return fed and written in _FEEDS
+                    return
                 closed = written in _CLOSES
             words += [] if closed else [span]
         if words or redirections or not closed:
-            self.results.append(_Raw(tuple(words), tuple(redirections), fed and not closed))
-        return False
+            self.results.append(_Raw(tuple(words), tuple(redirections)))
 
     def loop(self) -> None:
         """Read `NAME in WORDS` after `for`."""
@@ -202,36 +182,23 @@ class _Strict:
         while self.next() and not _OPERATOR.match(self.text, self.at):
             self.word()
 
-    def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> bool:
-        """Read a redirection. Returns whether it redirects standard input."""
-        operator = match[2]
+    def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> None:
+        operator = match[1]
         self.at = match.end()
         self.next()
         span = self.word()
-        if operator in {">&", "<&"} and not re.fullmatch(r"[\w./-]+", self.text[slice(*span)]):
+        target = self.text[slice(*span)]
+        if operator in {">&", "<&"} and not re.fullmatch(r"[\w./-]+", target):
             raise Unsure("the target of a >& or <& redirection is not a plain word")
-        if operator in {"<<", "<<-"}:
-            if self.heredoc or self.depth > 1:
-                raise Unsure("it has several here-documents, or one inside a substitution")
-            end = _HERE_END.fullmatch(self.text[slice(*span)])
-            if not end:
-                raise Unsure("the delimiter of a here-document is not a plain word")
-            self.heredoc = (end[1] or end[2] or end[3], end[3] is None, operator == "<<-")
+        if operator == "<<":
+            end = _HERE_END.fullmatch(target)
+            if self.heredoc or self.depth > 1 or not end:
+                raise Unsure(
+                    "use only one here-document, with a quoted delimiter (<<'EOF') and not in $(...)"
+                )
+            self.heredoc = end[1] or end[2]
         elif operator != "<<<":
             into.append((operator, span))
-        return operator.startswith("<") and operator != "<>"
-
-    def heredoc_body(self, end: str, literal: bool, tabs: bool) -> None:
-        """Read the body of the here-document that the previous line opened."""
-        self.heredoc = None
-        while self.at < len(self.text):
-            line, newline, _ = self.text[self.at :].partition("\n")
-            self.at += len(line) + len(newline)
-            if (line.lstrip("\t") if tabs else line) == end:
-                return
-            if not literal and re.search(r"[$`\\]", line):
-                raise Unsure("a here-document contains expansions or escapes; quote its delimiter (<<'EOF')")
-        raise Unsure("a here-document is not closed")
 
 
 _COMMANDS = {"command", "declaration_command", "unset_command", "variable_assignments"}
@@ -313,7 +280,6 @@ def _read(text: str, depth: int) -> ParsedCommand:
             parse_simple_command(
                 list(map(source, raw.words)),
                 [(op, source(span)) for op, span in raw.redirections],
-                fed=raw.fed,
             )
             for raw in strict
         ]

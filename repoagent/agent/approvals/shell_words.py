@@ -38,7 +38,6 @@ class SimpleCommand:
 
     assignments: the variables set before the command word; some commands have nothing else.
     writes, reads: the targets of redirections.
-    fed: whether standard input is a pipe, a file or a here-document.
     role: "runs" for an ordinary command; "wraps" for a command that only runs another (`timeout 5 make`); "inside" for
         a command run by another that itself needs approval (`sudo`).
     """
@@ -47,7 +46,6 @@ class SimpleCommand:
     assignments: tuple[tuple[str, Word], ...] = ()
     writes: tuple[Word, ...] = ()
     reads: tuple[Word, ...] = ()
-    fed: bool = False
     role: Role = "runs"
 
     @property
@@ -78,7 +76,7 @@ class ParsedCommand:
 
 
 def parse_simple_command(
-    source: Sequence[str], redirections: Sequence[tuple[str, str]] = (), *, fed: bool = True
+    source: Sequence[str], redirections: Sequence[tuple[str, str]] = ()
 ) -> SimpleCommand:
     """Parse a simple command from its words and redirections, as written in the source."""
     words = list(map(parse_word, source))
@@ -90,7 +88,7 @@ def parse_simple_command(
     for operator, target in redirections:
         if operator not in {">&", "<&"} or not re.fullmatch(r"\d+-?|-", target):  # a file, not a descriptor
             (reads if operator in {"<", "<&"} else writes).append(parse_word(target))
-    return SimpleCommand(tuple(words), tuple(assignments), tuple(writes), tuple(reads), fed)
+    return SimpleCommand(tuple(words), tuple(assignments), tuple(writes), tuple(reads))
 
 
 def parse_word(raw: str) -> Word:

@@ -41,7 +41,6 @@ FOUND = [
     ("bash -c 'git log; rm x'", ["bash -c git log; rm x", "git log", "rm x"]),
     ("eval 'rm x'", ["eval rm x", "rm x"]),
     ("sudo -u bob rm x", ["sudo -u bob rm x", "rm x"]),
-    ("diff <(ls a) <(ls b)", ["ls a", "ls b", "diff <(ls a) <(ls b)"]),
     ("python <<'EOF'\n$(rm x)\nEOF\nls", ["python", "ls"]),
     ("time make", ["time make", "make"]),
     ("git bisect run rm x", ["git bisect run rm x", "rm x"]),
@@ -59,7 +58,7 @@ def test_commands_are_found() -> None:
 
 
 HIDDEN = [
-    "echo `rm x`", "cat <<EOF\n$(rm x)\nEOF", "cat <<EOF\n`rm x`\nEOF", "f() { rm x; }; f", "case a in a) rm x;; esac",
+    "diff <(rm x) a", "echo `rm x`", "cat <<EOF\n$(rm x)\nEOF", "cat <<EOF\n`rm x`\nEOF", "f() { rm x; }; f", "case a in a) rm x;; esac",
     "echo ${y:-$(rm x)}", "echo $((1 + $(rm x)))", "export A=$(rm x)", "[[ $(rm x) ]]", "a=($(rm x))", "if true; then rm x",
 ]  # fmt: skip
 
@@ -75,7 +74,7 @@ DOUBTFUL = [
     "printf -v x y", "alias ls=rm\nls", "shopt -s expand_aliases", "trap 'rm x' EXIT", "source f", ". f", "set -- a",
     "eval $x", "time ! rm x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
     "coproc ls", "function f { ls; }", "ls;; rm", "ls\rrm x", "ls\x00rm", "\u00a0rm x", "gіt log", "ls\u2028rm x\u2028;\u00a0y",
-    "echo 'a", 'echo "a', "(ls", "ls)", "fi", "echo a\\\nb", "cat <<A <<B\nA\nB", "cat <<EOF\nno end", "ls >", "\ufeffls",
+    "echo 'a", 'echo "a', "(ls", "ls)", "fi", "echo a\\\nb", "cat <<A <<B\nA\nB", "cat <<EOF\na\nEOF", "cat <<-'E'\nE", "cat <<'EOF'\nno end", "ls >", "\ufeffls",
     "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", 'ls "$\\\n(rm x)"', "ls $(\\\n(x))", "(\\\n(x))", "a" * 70_000,
 ]  # fmt: skip
 
@@ -114,7 +113,7 @@ SIMPLE = st.builds(
     st.lists(st.sampled_from(WORDS), max_size=3),
 )
 FORMS = ["{}; {}", "{}\n{}", "{} && {}", "{} || {}", "{} | {}", "{} & {}", "( {} )\n{}", "{{ {}; }}; {}", "if {}; then {}; fi",
-         "while {}; do {}; done", "for x in a b; do {}; done\n{}", "echo $( {}) \"$( {})\"", "diff <({}) <({})",
+         "while {}; do {}; done", "for x in a b; do {}; done\n{}", "echo $( {}) \"$( {})\"",
          "{} # it's a comment\n{}", "{} \\\n; {}", "! s1\n{}\n{}"]  # fmt: skip
 TEXTS = st.recursive(
     SIMPLE, lambda inner: st.builds(str.format, st.sampled_from(FORMS), inner, inner), max_leaves=6
@@ -157,7 +156,7 @@ PIECES = ["s1", "s2", "'", '"', "\\", "\n", ";", "|", "&", " ", "$(", ")", "`", 
 def built(chance: random.Random, depth: int) -> str:
     """A valid shell text, into which random pieces are then inserted."""
     if depth <= 0 or chance.random() < 0.4:
-        words = ["a", "'b c'", '"$x"', "*", "\\;", "'$(s2)'", "<(s2)", '"$(s1 y)"', "> f", "2>&1"]
+        words = ["a", "'b c'", '"$x"', "*", "\\;", "'$(s2)'", '"$(s1 y)"', "> f", "2>&1"]
         name = chance.choice(["s1", "s2", "env X=1 s1"])
         return " ".join([name, *chance.choices(words, k=chance.randint(0, 3))])
     form = chance.choice([form for form in FORMS if "while" not in form])  # which may not end
