@@ -1,7 +1,7 @@
 """Render the output of a command for a model, and interpret its exit code.
 
-A pipeline fails if any of its commands fails, except a writer whose reader closed the pipe. Exit code 1 from a search
-or a comparison is a result, not a failure.
+A pipeline fails if any of its commands fails, except a writer that SIGPIPE ended. Exit code 1 from a search or a
+comparison is a result, not a failure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from repoagent import display_text
 from repoagent.agent.approvals.rules import only_reads
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.approvals.shell_words import ParsedCommand, SimpleCommand
 from repoagent.agent.context_window.shorten_text import byte_length, cut_middle
 from repoagent.storage.secrets import mask
 
@@ -99,59 +98,30 @@ def _newlines(file: Path, start: int, end: int) -> int:
     return count
 
 
-_OPTIONS_OF_GREP = r"-[a-zA-Z]*[qmlL].*|--(quiet|silent|max-count|files-with(out)?-match(es)?)(=.*)?"
-_QUITS = r"(.*[^a-zA-Z\\])?[qQ]\s*\d*\s*([;}].*)?"  # a script of sed
+# A pipe whose reader stops early, and a condition: with `pipefail`, a match in `make | grep -q error && ...` would make
+# `make` fail.
+_STOPS_EARLY = re.compile(
+    r"\|&?\s*(head\b|([efz]?grep|rg)\s+(-\w*[qmlL]|--(quiet|silent|max-count|files-with)))"
+)
 _FLOW = re.compile(r"&&|\|\||\b(if|while|until)\b|(^|[\s;(])!\s|\bset\s+-\w*e", re.MULTILINE)
-_BROKEN = re.compile(r"broken ?pipe|\bEPIPE\b|pipe to stdout was broken", re.IGNORECASE)
-_GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"}
 
 
-def bash_options(reading: ParsedCommand) -> list[str]:
-    """The bash options for a command: `pipefail`, unless a condition depends on a pipe whose reader may close it early
-    (in `make | grep -q error && ...` a match would make `make` fail)."""
-    early = any(map(_closes, reading.commands))
-    return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
-
-
-def was_cut_off(reading: ParsedCommand, code: int | None, output: str) -> bool:
-    """Whether `code` only means that the reader of a pipe closed it early."""
-    python_ended = code == 120  # it could not flush its output
-    return any(map(_closes, reading.commands)) and (python_ended or _BROKEN.search(output) is not None)
-
-
-def _closes(command: SimpleCommand) -> bool:
-    """Whether the command may close its input before the end."""
-    name, words = command.name, command.texts
-    if name in _GREPS:
-        closes = _any(words, _OPTIONS_OF_GREP)
-    elif name == "sed":
-        closes = _any(words, _QUITS)
-    else:
-        closes = name in {"head", "read"} or (name == "awk" and any("exit" in word for word in words))
-    return command.fed and closes
+def bash_options(command: str) -> list[str]:
+    """The bash options for a command: `pipefail`, unless a condition depends on a pipe whose reader may stop early."""
+    return [] if _STOPS_EARLY.search(command) and _FLOW.search(command) else ["-o", "pipefail"]
 
 
 def explain_exit_code(text: str, exit_code: int | None, output: str) -> str:
-    """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be a failure,
+    """What exit code 1 of the command `text` means if it is not a failure ("no match"); "" if it may be a failure,
     because a command in `text` does more than read, or reports an error in `output`."""
     reading = read_command(text)
     commands = [command for command in reading.commands if command.words]
-    with_xargs = any(command.name == "xargs" for command in commands)
-    if reading.doubt or exit_code != (123 if with_xargs else 1):  # xargs reports 123 for an exit code of 1
+    names = {command.name for command in commands}
+    failed = exit_code != 1 or reading.doubt or any(f"{name}: " in output for name in names)
+    if failed or not all(map(only_reads, commands)):
         return ""
-    meaning = ""
-    for command in commands:
-        words = command.texts
-        verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
-        compares = verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
-        if command.name in {"grep", "egrep", "fgrep", "rg", "pgrep"} or verb == "grep":
-            meaning = "no match"
-        elif compares or command.name in {"diff", "cmp"}:
-            meaning = "they differ"
-        elif not (only_reads(command) or command.name == "xargs") or f"{command.name}: " in output:
-            return ""
-    return meaning
-
-
-def _any(words: list[str], pattern: str) -> bool:
-    return any(re.fullmatch(pattern, word) for word in words)
+    return (
+        "no match"
+        if names & {"grep", "egrep", "fgrep", "rg"}
+        else "they differ" * bool(names & {"diff", "cmp"})
+    )

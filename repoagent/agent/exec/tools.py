@@ -13,15 +13,8 @@ from types import MappingProxyType
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, May
-from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.exec.process import Command, Job, command_environment
-from repoagent.agent.exec.render_output import (
-    SHOWN_BYTES,
-    bash_options,
-    explain_exit_code,
-    show_output,
-    was_cut_off,
-)
+from repoagent.agent.exec.render_output import SHOWN_BYTES, bash_options, explain_exit_code, show_output
 from repoagent.agent.state import Needs, Tool, check_arguments, report_usage_errors, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -187,7 +180,7 @@ class CommandRunner:
         env = command_environment(self.env)
         shells = [shell for shell in ("/bin/bash", "/usr/bin/bash") if os.access(shell, os.X_OK)]
         shell = shells[0] if shells else shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
-        options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
+        options = bash_options(job.text) if shell.endswith("/bash") else []
         try:
             file = self.next_file(prefix + job.text)
             return self.start(job, [shell, *options, "-c", job.text], file, self.remaining_bytes())
@@ -252,7 +245,6 @@ class CommandRunner:
             )
         text = "\n".join(filter(None, [*parts, changed, self.explain(output).strip()]))
         ok = command.exit == 0 or bool(meaning)
-        ok = ok or was_cut_off(read_command(command.job.text), command.exit, output)
         return Observation("run", text, ok=ok, data=self._data(command, name), blocks=False)
 
     def _kill(self, action: Action) -> Observation:

@@ -74,12 +74,10 @@ PIPES = [
     ("yes | head -1", True, "exit 0\n"),
     ("yes | head -1 && echo after", True, "after"),
     ("yes | grep -q y && echo there || echo not there", True, "\nthere"),
-    ("if yes | sed 1q; then echo there; fi", True, "\nthere"),
     ("grep -rn nothing . | sort | head", True, "exit 1: no match"),
     ("grep nothing missing | wc -l", False, "exit 2"),
     ("cat missing | grep nothing", False, "exit 1"),
-    (f"{sys.executable} -c 'for i in range(99999): print(i)' | head -1", True, "BrokenPipe"),
-    (f"{sys.executable} -c 'raise BrokenPipeError' | tail -1", False, "exit 1"),
+    (f"{sys.executable} -c 'for i in range(99999): print(i)' | head -1", False, "BrokenPipe"),
 ]
 
 
@@ -309,10 +307,10 @@ def test_control_characters_are_removed(line: str) -> None:
 
 MEANINGS = {
     "no match": """
-grep -rn foo src ¦ cd src && rg foo ¦ cat a.txt | grep foo | head -5 ¦ git grep -n foo ¦ ls src; grep -n foo a.txt
+grep -rn foo src ¦ cd src && rg foo ¦ cat a.txt | grep foo | head -5 ¦ ls src; grep -n foo a.txt
 """,
-    "they differ": "diff a b ¦ git diff --quiet",
-    "": "pytest -q && grep foo log ¦ make | grep error ¦ $TOOL | grep foo ¦ git diff ¦ python3 x.py",
+    "they differ": "diff a b ¦ ls a && cmp a b",
+    "": "pytest -q && grep foo log ¦ make | grep error ¦ $TOOL | grep foo ¦ git diff --quiet ¦ git grep x ¦ python3 x.py",
 }
 
 
@@ -321,7 +319,6 @@ def test_exit_code_that_is_not_a_failure() -> None:
         for command in commands.split("¦"):
             assert explain_exit_code(command.strip(), 1, "") == meaning, command
     assert explain_exit_code("grep -rn foo src", 2, "") == ""
-    assert explain_exit_code("find . -name '*.py' | xargs grep foo", 123, "") == "no match"
     assert explain_exit_code("cat gone | grep foo", 1, "cat: gone: No such file or directory") == ""
     error = "bash: line 1: cd: gone: No such file or directory"
     assert explain_exit_code("cd gone && grep foo a", 1, error) == ""
