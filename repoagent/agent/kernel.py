@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from repoagent.agent.exec.process import Job, OutputFile
 from repoagent.agent.exec.render_output import render_line
@@ -29,7 +29,7 @@ from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
 CONNECTION = "connection.json"
-LARGEST = 32 * 1024 * 1024  # bytes of one message; a longer one closes its socket
+LARGEST = 32 * 1024 * 1024  # bytes of one message; a longer one is lost
 _START = 60.0  # seconds until the first answer of a kernel
 _BATCH = 64  # messages that are read before the caller looks at the clock again
 _MAX_PATH = 90  # bytes of a socket's path: the system takes about 107, 103 on macOS
@@ -37,19 +37,13 @@ _LOG = 1024 * 1024  # bytes to save of the output of a kernel outside its cells
 _LOG_TAIL = 1_000  # characters of its end that are shown if the kernel has died
 _ASK_AGAIN = 0.25
 _POLL = 0.1
-_AFTER_REPLY = 2.0  # seconds to wait for the rest of the output
+_AFTER_REPLY = 5.0  # seconds to wait for the rest of the output
 _INTERRUPT_AGAIN = 1.0  # an interrupt is lost if the code has not started
 _MERCY = 5.0  # seconds between the first interrupt and ending the kernel
 
 
-class KernelMessage(NamedTuple):
-    """A message from the kernel; only the types of these fields are checked. `public`: whether it came on the channel
-    for output."""
-
-    kind: str
-    parent: object
-    content: dict[str, Any]
-    public: bool = True
+# what handling a message of an unexpected form may raise
+_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
 
 
 @dataclass
@@ -60,7 +54,6 @@ class Cell:
     output: the file for the output.
     ending: how the cell ended.
     error: the name of the exception.
-    lost: whether some of the output is missing.
     """
 
     request: str
@@ -68,34 +61,32 @@ class Cell:
     ending: Literal["done", "raised", "interrupted", "killed", "died"] = "raised"
     error: str = ""
     seconds: float = 0.0
-    lost: bool = False
     idle: bool = False
     replied: float | None = None
     at_line_start: bool = field(default=True, init=False)
 
-    def handle(self, message: KernelMessage) -> None:
-        content, kind = message.content, message.kind
-        if kind == "stream":  # also of a thread that an earlier cell started
-            self._write(_text(content, "text"))
-        elif message.parent != self.request:
-            return
-        elif kind in {"execute_result", "display_data"}:
-            data = content.get("data")
-            data = data if isinstance(data, dict) else {}
-            text = data.get("text/plain")  # if it has none, its types
-            types = f"({', '.join(map(str, data))})"[:200] if data else ""
-            self._write_lines(text if isinstance(text, str) else types)
-        elif kind == "error":
-            trace = content.get("traceback")
-            lines = [str(line) for line in trace] if isinstance(trace, list) else []
-            self.error = _text(content, "ename")[:100]
-            self._write_lines("\n".join(lines) or _text(content, "evalue"))
-        elif kind == "status" and message.public:
-            self.idle = self.idle or content.get("execution_state") == "idle"
-        elif kind == "execute_reply" and self.replied is None:
-            self.replied = time.monotonic()
-            self.ending = "done" if content.get("status") == "ok" else "raised"
-            self.error = self.error or _text(content, "ename")[:100]
+    def handle(self, message: Mapping[str, Any], *, public: bool = True) -> None:
+        """Handle a message from the channel for output (`public`) or for replies. A malformed one is ignored."""
+        with suppress(*_MALFORMED):
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":  # also of a thread that an earlier cell started
+                self._write(content["text"])
+            elif message["parent_header"]["msg_id"] != self.request:
+                return
+            elif kind in {"execute_result", "display_data"}:  # without text, its types are shown
+                data = content["data"]
+                self._write_lines(
+                    data["text/plain"] if "text/plain" in data else f"({', '.join(data)})"[:200]
+                )
+            elif kind == "error":
+                self.error = str(content["ename"])[:100]
+                self._write_lines("\n".join(content["traceback"]) or content["evalue"])
+            elif kind == "status" and public:
+                self.idle = self.idle or content["execution_state"] == "idle"
+            elif kind == "execute_reply" and self.replied is None:
+                self.replied = time.monotonic()
+                self.ending = "done" if content["status"] == "ok" else "raised"
+                self.error = self.error or str(content.get("ename", ""))[:100]
 
     def _write(self, text: str) -> None:
         if text:
@@ -106,11 +97,6 @@ class Cell:
         self._write(("" if self.at_line_start else "\n") + text.rstrip("\n") + "\n")
 
 
-def _text(content: Mapping[str, object], key: str) -> str:
-    value = content.get(key)
-    return value if isinstance(value, str) else ""
-
-
 class Kernel:
     """A running or ended kernel.
 
@@ -119,10 +105,10 @@ class Kernel:
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path) -> None:
         """Start a kernel and wait until it answers. Raises UsageError if it does not."""
-        self._cleanup, self._sockets = ExitStack(), ExitStack()
+        self._cleanup = ExitStack()
         # the sockets are k-1, k-2, ...
         channels = ("shell", "iopub", "stdin", "control", "hb")
-        self._connection: Any = {
+        connection: Any = {
             "transport": "ipc", "ip": "k", "key": secrets.token_hex(32), "signature_scheme": "hmac-sha256",
             **{f"{name}_port": number for number, name in enumerate(channels, 1)},
         }  # fmt: skip
@@ -132,7 +118,7 @@ class Kernel:
             self.folder = Path(tempfile.mkdtemp(prefix="kernel-", dir=scratch))
             file = self.folder / CONNECTION
             file.touch(mode=0o600)
-            file.write_text(json.dumps(self._connection), encoding="utf-8")
+            file.write_text(json.dumps(connection), encoding="utf-8")
             variables = {"JUPYTER_NO_CONFIG": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
             # not the user's profile and its start-up files
             for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
@@ -151,29 +137,28 @@ class Kernel:
             link = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="repoagent-"))
             prefix = Path(link) / "k"
             prefix.symlink_to(self.folder.absolute(), target_is_directory=True)
-        self._connection["ip"] = f"{prefix}/k"
+        connection["ip"] = f"{prefix}/k"
         try:
-            self.connect(runner.within_run(_START))
+            self._connect(connection, runner.within_run(_START))
         except BaseException:
             self.close()
             raise
 
-    def connect(self, seconds: float = _START) -> None:
-        """Open the client's sockets (again, if a message above the size limit closed one), and wait at most `seconds`
-        for an answer from the kernel and a message on its output channel. Raises UsageError if either is missing."""
+    def _connect(self, connection: Any, seconds: float) -> None:
+        """Open the client's sockets, and wait at most `seconds` for an answer from the kernel and a message on its
+        output channel. Raises UsageError if either is missing."""
         import zmq
         from jupyter_client.blocking.client import BlockingKernelClient
 
-        self._sockets.close()
         context = zmq.Context()
         for option, value in ((zmq.LINGER, 0), (zmq.MAXMSGSIZE, LARGEST), (zmq.RECONNECT_IVL, 20)):
             context.setsockopt(option, value)  # the default of each socket
-        self._sockets.callback(context.destroy, linger=0)
+        self._cleanup.callback(context.destroy, linger=0)
         self.client = BlockingKernelClient(context=context)
-        self.client.load_connection_info(self._connection)
+        self.client.load_connection_info(connection)
         self.client.start_channels(stdin=False, hb=False, control=False)
         for channel in (self.client.shell_channel, self.client.iopub_channel):
-            self._sockets.callback(channel.stop)  # first: a context waits for ever for a socket that is open
+            self._cleanup.callback(channel.stop)  # first: a context waits for ever for a socket that is open
         began, requested = time.monotonic(), 0.0
         answered = published = False
         while not (answered and published):
@@ -185,12 +170,13 @@ class Kernel:
             if current - requested > _ASK_AGAIN:
                 self.client.kernel_info()
                 requested = current
-            for message in self._messages(0.05):
-                published = published or message.public
-                answered = answered or message.kind == "kernel_info_reply"
+            for message, public in self._messages(0.05):
+                published = published or public
+                answered = answered or message.get("msg_type") == "kernel_info_reply"
 
-    def _messages(self, seconds: float) -> Iterator[KernelMessage]:
-        """Messages that arrive within `seconds`, at most a few at once. Invalid and unsigned ones are skipped."""
+    def _messages(self, seconds: float) -> Iterator[tuple[dict[str, Any], bool]]:
+        """Messages that arrive within `seconds`, at most a few at once, and whether each came on the channel for
+        output. Unsigned ones are skipped."""
         import zmq
 
         channels = (self.client.iopub_channel, self.client.shell_channel)
@@ -198,16 +184,11 @@ class Kernel:
         for channel in channels:
             for _ in range(_BATCH):
                 try:
-                    message = channel.get_msg(timeout=0)
-                    kind, content, parent = message["msg_type"], message["content"], message["parent_header"]
+                    yield channel.get_msg(timeout=0), channel is self.client.iopub_channel
                 except queue.Empty:
                     break
-                except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+                except _MALFORMED:
                     continue
-                if isinstance(kind, str) and isinstance(parent, dict) and isinstance(content, dict):
-                    yield KernelMessage(
-                        kind, parent.get("msg_id"), content, channel is self.client.iopub_channel
-                    )
 
     def execute(self, code: str, seconds: float, output: OutputFile) -> Cell:
         """Run `code` for at most `seconds`; then interrupt it, and end the kernel if that does not help."""
@@ -216,8 +197,8 @@ class Kernel:
         cell = Cell(self.client.execute(code, store_history=True, allow_stdin=False), output)
         while cell.replied is None or not (cell.idle or time.monotonic() - cell.replied > _AFTER_REPLY):
             ended = self.has_ended()  # before its last messages are read
-            for message in self._messages(_POLL):
-                cell.handle(message)
+            for message, public in self._messages(_POLL):
+                cell.handle(message, public=public)
             current = time.monotonic()
             if cell.replied is not None:
                 continue
@@ -232,10 +213,12 @@ class Kernel:
                 self.command.end(f"stopped after {seconds:g} s (timeout)")
                 cell.ending = "killed"
                 break
-        if interrupted and cell.ending == "raised":
+        if cell.replied is not None and not cell.idle:
+            self.command.end("stopped because its output was too long or came too fast; write it to a file")
+            cell.ending = "killed"
+        elif interrupted and cell.ending == "raised":
             cell.ending = "interrupted"
         cell.seconds = time.monotonic() - began
-        cell.lost = cell.replied is not None and not cell.idle
         return cell
 
     def has_ended(self) -> bool:
@@ -250,7 +233,6 @@ class Kernel:
 
     def close(self) -> None:
         """End the kernel, and remove its files."""
-        self._sockets.close()
         self._cleanup.close()
         if not self.command.has_ended():
             self.command.end()

@@ -110,8 +110,6 @@ class KernelSession:
             try:
                 with closing(output):
                     cell = kernel.execute(code, seconds, output)
-                if cell.lost:
-                    kernel.connect()
             except BaseException:
                 self.close()
                 runner.audit({**event, "how": "interrupted"})
@@ -132,10 +130,6 @@ class KernelSession:
         if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"}:
             status += f", {cell.seconds:.0f} s"
         parts = [note, status, fence(shown, "output") if shown else ""]
-        if cell.lost:
-            parts.append(
-                "Some of the output is missing: it was too long or came too fast. Write large output to a file instead."
-            )
         if output.write_error:
             parts.append(f"Some of the output was not saved: {output.write_error}.")
         parts += [look_again().strip(), runner.explain(shown).strip()]
