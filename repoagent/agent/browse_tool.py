@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field, replace
 from importlib.resources import files
 
@@ -39,11 +38,7 @@ _TEXT = re.compile(
     r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
     r"|application/(json5|jsonlines|ld-json|graphql|x-sh|x-tex|x-python)|message/.+|.+\+xml"
 )
-# Only these codecs are used: some others of Python are very slow on a long text, or do not decode text.
-_CODECS = re.compile(
-    r"utf-?8|utf-?16(-?[bl]e)?|utf-?32(-?[bl]e)?|(us-)?ascii|iso-?8859-?\d+|latin-?\d+|windows-?\d{3,4}|cp\d{3,4}"
-    r"|koi8-?[rtu]|gb2312|gbk|gb18030|big5(-?hkscs)?|euc-?(jp|kr)|shift[-_]?jis|iso-2022-(jp|kr)|mac-?[a-z]+|tis-?620"
-)
+_CODECS = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252", "cp1252", "utf-16"}
 
 Wrap = Callable[[Sequence[str]], list[str]]
 
@@ -57,49 +52,22 @@ def _is_html(page: WebPage) -> bool:
 def readable(page: WebPage, wrap: Wrap) -> str:
     """Return the text of `page`. Raises UsageError if the page is not text. `wrap` turns the HTML parser's command
     line into one that runs it in a sandbox."""
-    is_html = _is_html(page)
-    charset = page.charset or (_charset_of_meta(page.data) if is_html else "")
-    codec = charset if _CODECS.fullmatch(charset) else ""
-    if is_html:
-        return _of_html(page, codec, wrap)
-    if page.kind and not _TEXT.fullmatch(page.kind):
-        is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
-        kind = f"type {page.kind}" if is_named else "an unknown type"
-        raise UsageError(f"{page.url} is of {kind}; only pages and text are fetched.")
-    try:
+    codec = page.charset if page.charset in _CODECS else ""
+    if not _is_html(page):
+        if page.kind and not _TEXT.fullmatch(page.kind):
+            is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
+            kind = f"type {page.kind}" if is_named else "an unknown type"
+            raise UsageError(f"{page.url} is of {kind}; only pages and text are fetched.")
         text = page.data.decode(codec or "utf-8", "replace").removeprefix("\ufeff")
-    except LookupError:  # an unknown encoding with a valid name
-        text = page.data.decode("utf-8", "replace")
-    if "\0" in text[:8192]:
-        raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
-    return text
+        if "\0" in text[:8192]:
+            raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
+        return text
 
-
-_META = re.compile(rb"""<meta\b[^>]{0,200}?\bcharset\s*=[\s"']*([\w-]+)""", re.IGNORECASE)
-# Names that browsers read as another encoding: https://encoding.spec.whatwg.org/#names-and-labels
-_WIDER = {
-    "iso-8859-1": "cp1252",
-    "latin1": "cp1252",
-    "gb2312": "gb18030",
-    "shift_jis": "cp932",
-    "utf-16": "utf-8",
-}
-
-
-def _charset_of_meta(data: bytes) -> str:
-    """The encoding that a <meta> element at the beginning of a page declares; "" if there is none."""
-    found = _META.search(data[:2048])
-    name = found[1].decode("ascii", "ignore").lower() if found else ""
-    return _WIDER.get(name, name)
-
-
-def _of_html(page: WebPage, codec: str, wrap: Wrap) -> str:
-    """Extract the text in a separate process, with limits on its time, memory and output. It finds the encoding if
-    `codec` is empty."""
-    text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
+    # in a separate process, with limits on its time, memory and output; it finds the encoding if `codec` is empty
+    source = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
     failure = f"could not extract the text of {page.url}: it took too long, or the page is not HTML."
     with start_program(
-        wrap([sys.executable, "-I", "-c", text, str(page.url), codec]), lambda why: UsageError(failure), cwd=".",
+        wrap([sys.executable, "-I", "-c", source, str(page.url), codec]), lambda why: UsageError(failure), cwd=".",
         env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, stdin=page.data,
         stderr=subprocess.PIPE, seconds=EXTRACT_SECONDS, most=LARGEST_TEXT,
     ) as program:  # fmt: skip
@@ -110,9 +78,6 @@ def _of_html(page: WebPage, codec: str, wrap: Wrap) -> str:
     if re.search(b"ImportError|ModuleNotFoundError", program.errors):
         raise UsageError("cannot read HTML pages: reinstall repoagent with its `browse` extra.")
     raise UsageError(failure)
-
-
-_ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 
 @dataclass(frozen=True)
@@ -156,17 +121,12 @@ class Browser:
         seconds = round(time.monotonic() - began, 3)
         facts = {"status": page.status, "bytes": len(page.data)}
         self.audit({**event, "at": str(page.url), **facts, "seconds": seconds})
-        if not page.ok and not _is_html(page):
-            with suppress(UsageError):  # for example an image: only the status matters
-                text = readable(page, self.wrap)[:_ERROR_TEXT]
         sentences = [f"Redirected to {page.url}."] if page.url != url else []
         if not page.ok:
             name = http.client.responses.get(page.status, "")
             sentences.append(f"The status was {f'{page.status} {name}'.strip()}.")
         if page.cut:
             sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
-        if page.broken:
-            sentences.append("The response ended early.")
         if text.strip():
             sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
         elif page.ok:

@@ -5,7 +5,6 @@ The process gets little time and memory, and no access to the network or to keys
 
 import resource
 import sys
-from contextlib import suppress
 
 SECONDS, MEMORY, OUTPUT = 20, 1 << 31, 1 << 22
 
@@ -21,9 +20,7 @@ def main(url: str, codec: str) -> None:
     from trafilatura import extract, html2txt, load_html
 
     data = sys.stdin.buffer.read()
-    page: bytes | str = data
-    with suppress(LookupError):  # an unknown encoding with a valid name
-        page = data.decode(codec, "replace") if codec else data
+    page = data.decode(codec, "replace") if codec else data
     tree = load_html(page)
     if tree is None:
         return

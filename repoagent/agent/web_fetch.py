@@ -161,7 +161,6 @@ class WebPage:
     charset: the `charset` parameter of the content type; "" if there is none.
     data: the decompressed body.
     cut: whether the rest of the body was dropped.
-    broken: whether the response ended too early.
     """
 
     url: Url
@@ -170,7 +169,6 @@ class WebPage:
     charset: str
     data: bytes
     cut: bool = False
-    broken: bool = False
 
     @property
     def ok(self) -> bool:
@@ -234,10 +232,7 @@ def _request(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
     elif not isinstance(result, httpx2.NetworkError | OSError):
         failure = f"invalid response from {url.site} ({type(result).__name__})."
     else:
-        causes = [arg for cause in (result, result.__cause__) if cause for arg in cause.args]
-        cause = next((cause for cause in causes if isinstance(cause, OSError)), result)
-        why = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or cause
-        failure = f"could not reach {url.site}: {str(why).rstrip('.')}."
+        failure = f"could not reach {url.site}: {str(result).rstrip('.') or type(result).__name__}."
     raise UsageError(failure) from result
 
 
@@ -268,30 +263,23 @@ def _exchange(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
                 continue
             with closing(response):
                 location = response.headers.get("location", "") if response.status_code in _MOVED else ""
-                data, cut, broken = (
-                    (b"", False, False) if location else _body(response, net.largest, deadline)
-                )
+                data, cut = (b"", False) if location else _body(response, net.largest, deadline)
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 charset = (response.charset_encoding or "").lower()
-                return WebPage(url, response.status_code, kind, charset, data, cut, broken), location
+                return WebPage(url, response.status_code, kind, charset, data, cut), location
     raise AssertionError("there is an address")
 
 
-def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[bytes, bool, bool]:
-    """The decompressed body, whether it has more than `largest` bytes, and whether it ended early."""
+def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[bytes, bool]:
+    """The decompressed body, and whether it has more than `largest` bytes."""
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing not in {"", "identity", "gzip", "deflate"}:
         raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
     body = bytearray()
-    try:
-        for data in response.iter_bytes():
-            body += data
-            if len(body) > largest or response.num_bytes_downloaded > largest:
-                return bytes(body[:largest]), True, False
-            if time.monotonic() > deadline:
-                raise TimeoutError
-    except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
-        if not body:
-            raise UsageError("the response ended early.") from error
-        return bytes(body), False, True
-    return bytes(body), False, False
+    for data in response.iter_bytes():
+        body += data
+        if len(body) > largest or response.num_bytes_downloaded > largest:
+            return bytes(body[:largest]), True
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(body), False

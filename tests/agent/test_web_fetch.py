@@ -261,7 +261,8 @@ def _again_and_again(connection: socket.socket) -> None:
         (b"nonsense\r\n\r\n", "invalid response from http://one.test"),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000 + b"\r\n\r\n", "invalid response from http://one.test"),
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 60_000 + b"\r\n", "invalid response from http://one.test"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "the response ended early"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "invalid response from http://one.test"),
+        (answer(b"half", content_length="10"), "invalid response from http://one.test"),
         (answer(b"no gzip", content_encoding="gzip"), "invalid response from http://one.test"),
         (answer(b"x", content_encoding="br"), "the response has the encoding br, which was not requested"),
         (answer(b"%PDF-1.7", content_type="application/pdf"), "is of type application/pdf; only pages and text"),
@@ -284,22 +285,23 @@ def test_size_of_a_page_is_limited_after_decompression(bench: Bench) -> None:
         "/for-ever": _for_ever,
         "/bomb": answer(bomb, content_encoding="gzip"),
         "/deflated": answer(zlib.compress(b"unpacked"), content_encoding="deflate"),
-        "/short": answer(b"half", content_length="10"),
     }
     for path in ("/for-ever", "/bomb"):
         seen = bench(f"http://one.test:port{path}", largest=50_000)
         assert seen.ok and "Only the first" in seen.text and seen.data["bytes"] == 50_000
     assert "unpacked" in bench("http://one.test:port/deflated").text
-    short = bench("http://one.test:port/short")
-    assert "half" in short.text and "ended early" in short.text
 
 
 def test_other_statuses(bench: Bench) -> None:
     for status in ("404 Not Found", "500 Oh No", "302 Found", "999 What"):
-        bench.site.pages = {"/": answer(b'{"why": "so"}', status, content_type="application/json")}
+        bench.site.pages = {"/": answer(b"why", status)}
         seen = bench()
-        assert not seen.ok and f"The status was {status[:3]}" in seen.text and '"why": "so"' in seen.text
-        assert "Oh No" not in seen.text and bench.events[-1]["status"] == int(status[:3])
+        assert not seen.ok and f"The status was {status[:3]}" in seen.text
+        assert (
+            "why" not in seen.text
+            and "Oh No" not in seen.text
+            and bench.events[-1]["status"] == int(status[:3])
+        )
     bench.site.pages = {"/": answer(b"", "204 No Content")}
     seen = bench()
     assert seen.ok and "The page has no text" in seen.text and bench.events[-1]["status"] == 204
@@ -314,8 +316,6 @@ ENCODED = [
     ("grün", "utf-16", "text/plain; charset=utf-16"),
     ("<meta charset=koi8-r><p>eins</p><p>grün", "latin-1", "text/html; charset=windows-1252"),
     ("<p>eins</p><p>grün", "utf-8", "text/html; charset=cp99999"),
-    ("<META content='text/html; CHARSET=ISO-2022-JP'><p>eins</p><p>日本", "iso-2022-jp", "text/html"),
-    (f"<meta charset=iso-8859-1><p>{'A long page. ' * 20}</p><p>“grün”", "cp1252", "text/html"),
 ]
 
 
