@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import Parsed, foreign_call_advice, parse_reply
+from repoagent.agent.parse_reply import Parsed, parse_reply
 from repoagent.agent.state import (
     EDIT,
     ENDS,
@@ -319,14 +319,17 @@ class _Run:
     def misread(self, reply: Parsed) -> str:
         """The problem with a reply that calls a tool in the format of another program; "" for none. A shell block may
         be an answer: it is one if the model sends it again."""
-        if reply.foreign is None:
-            return ""
-        was_corrected = any(turn.meta.get("reasons") == FOREIGN for turn in self.previous)
-        loose = EDIT in self.tools and self.tools[EDIT].loose
-        return (
-            ""
-            if not reply.foreign and (was_corrected or loose)
-            else foreign_call_advice(reply.foreign, self.tools)
+        if reply.foreign == "block":
+            was_corrected = any(turn.meta.get("reasons") == FOREIGN for turn in self.previous)
+            if was_corrected or (EDIT in self.tools and self.tools[EDIT].loose):
+                return ""
+        names = ", ".join(name for name in self.tools if name != EDIT)
+        problem = (
+            f"code blocks and calls in this form are not performed; write a tag ({names}), or a patch, as described "
+            "at the start."
+        )
+        return reply.foreign and problem + " If it is your answer, send it again." * (
+            reply.foreign == "block"
         )
 
     def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:

@@ -9,9 +9,9 @@ it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from repoagent.agent.actions import (
     NAME,
@@ -21,11 +21,8 @@ from repoagent.agent.actions import (
     parse_arguments,
     quotes_are_closed,
 )
-from repoagent.agent.state import EDIT, ENDS, Tool
+from repoagent.agent.state import EDIT, ENDS
 from repoagent.dataclass import dataclass
-
-if TYPE_CHECKING:
-    pass
 
 DATA = frozenset({"commit", "note"})  # text for the program, nothing to perform
 _HARMLESS = DATA | {"think"}  # prose may follow on the line
@@ -181,57 +178,31 @@ def _holds_action(line: str, known: Set[str]) -> bool:
 
 
 _LEAD = 300  # characters that only announce the code block after them
-_SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "terminal"})
-_NAMES = {  # names of these tools in other programs
-    "run": "bash sh shell cmd execute_command execute_bash run_command run_shell_command run_terminal_cmd",
-    "read": "read_file view view_file open_file cat",
-    "search": "grep rg search_files grep_search codebase_search",
-    "files": "ls list_files list_dir list_directory glob",
-    EDIT: "write_file write_to_file create_file edit_file apply_diff apply_patch replace_in_file str_replace "
-    "str_replace_editor str_replace_based_edit_tool",
-    "finish": "attempt_completion submit",
-    "python": "",
-    "browse": "",
-}
-_TOOLS = {name: tool for tool, names in _NAMES.items() for name in (tool, *names.split())}
-_WRAPPERS = r"tool_calls?|function_calls?|tool_use|invoke"
-_CALL = re.compile(rf"^[ \t]*<(?:\w+:)?({_WRAPPERS}|{'|'.join(_TOOLS)})(?=[\s/>])", re.MULTILINE)
-_NAMED = re.compile(r"\bname(?:=|\"\s*:)\s*[\"'](?:functions\.)?([^\"'\n]+)")
-_EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
+_SHELL_BLOCK = re.compile(
+    r"[ \t]*[`~]+[ \t]*(bash|sh|shell|zsh|console|terminal)[ \t]*\r?\n.*\w", re.IGNORECASE | re.DOTALL
+)
+# the tags of tools in other programs
+_CALL = re.compile(
+    r"^[ \t]*<(?:\w+:)?(?:tool_calls?|function_calls?|tool_use|invoke|run|bash|sh|shell|cmd|execute_\w+|run_\w+|read"
+    r"|cat|(?:read|view|open|write|create|edit)_file|view|write_to_file|apply_\w+|replace_in_file|str_replace\w*|search|grep"
+    r"|rg|search_files|\w+_search|files|glob|ls|list_\w+|finish|attempt_completion|submit|python|browse)(?=[\s/>])",
+    re.MULTILINE,
+)
+
+Foreign = Literal["", "call", "block"]
 
 
-def foreign_call(parts: Sequence[Piece]) -> str | None:
-    """The name of the tool that a reply without actions calls in another program's format.
-
-    Such a call is a tag with the name of a tool, `<tool_call>` or `<invoke>`. Returns "" for a shell block at the end
-    of the reply, and None if the reply is an answer to the user.
-    """
+def foreign_call(parts: Sequence[Piece]) -> Foreign:
+    """Whether a reply without actions is a call in another program's format instead of an answer to the user: a "call"
+    is a tag such as `<bash>`, `<tool_call>` or `<invoke>`, a "block" is a block of shell at the end of the reply."""
     prose = "".join(piece.text for piece in parts if piece.kind in {"prose", "slip"})
-    if call := _CALL.search(prose):
-        named = _NAMED.search(prose, call.end()) if re.fullmatch(_WRAPPERS, call[1]) else None
-        return named[1] if named else call[1]
+    if _CALL.search(prose):
+        return "call"
     code = [piece.text for piece in parts if piece.kind in {"code", "patch"}]
     announced = len(prose.strip()) <= _LEAD and "\n\n" not in prose.strip()
     if len(code) != 1 or parts[-1].kind != "code" or not announced:
-        return None
-    opening, _, body = code[0].partition("\n")
-    return "" if opening.strip(" \t\r`~").lower() in _SHELLS and body.strip(" \n`~") else None
-
-
-def foreign_call_advice(name: str, tools: Mapping[str, Tool]) -> str:
-    """Advice to the model on how to write a call that it wrote in another program's format. `name` is the tool; "" for
-    a shell block."""
-    tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
-    problem = f"`{name}` cannot be called like this here" if name else "code blocks are not executed"
-    if tool == EDIT and EDIT in tools:
-        remedy = "an edit is a patch in your reply, in the form described at the start."
-    elif tool in tools:
-        example = _EXAMPLE.search(tools[tool].text)  # as the prompt shows it
-        remedy = f"write {example[0] if example else f'<{tool}/>'}."
-    else:
-        names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
-        remedy = f"the tools are {', '.join(names)}."
-    return f"{problem}; {remedy}" + ("" if name else " If it is your answer, send it again.")
+        return ""
+    return "block" if _SHELL_BLOCK.match(code[0]) else ""
 
 
 @dataclass(frozen=True)
@@ -246,7 +217,7 @@ class Parsed:
     problem: why nothing in the reply may be performed, worded for the model; None if there is no problem.
     commit_message: the content of the last `commit` tag.
     notes: the contents of all `note` tags.
-    foreign: the tool called in another program's format, as `foreign_call` returns it; None if the reply has an action.
+    foreign: the result of `foreign_call`; "" if the reply has an action.
     """
 
     reply: str
@@ -256,7 +227,7 @@ class Parsed:
     dropped: str = ""
     commit_message: str = ""
     notes: tuple[str, ...] = ()
-    foreign: str | None = None
+    foreign: Foreign = ""
 
     @property
     def asks(self) -> bool:
@@ -305,7 +276,7 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
         dropped=dropped,
         commit_message=next((tag.body.strip() for tag in reversed(tags) if tag.kind == "commit"), ""),
         notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
-        foreign=None if problem or asks else foreign_call(parts),
+        foreign="" if problem or asks else foreign_call(parts),
     )
 
 

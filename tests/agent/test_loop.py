@@ -224,26 +224,24 @@ def test_skipped_actions_are_the_same_after_a_kill(at: int) -> None:
 # Calls in the format of another program.
 
 FENCE = "I look first.\n```bash\nls -l\n```"
-RUN = "write <run>COMMAND</run>."
-FOREIGN = {
-    "<bash>ls -l</bash>": f"`bash` cannot be called like this here; {RUN}",
-    "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>": RUN,
-    '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>': RUN,
-    '<tool_call>{"name": "read", "arguments": {"path": "a.py"}}': '<read path="FILE" lines="1-9"/>',
-    '<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>': RUN,
-    "<str_replace path='a'>x</str_replace>": "an edit is a patch in your reply",
-    "<browse url='https://a.org'/>": "`browse` cannot be called like this here; the tools are think, message, finish",
-    "I run it.\n<python>print(1)</python>": "`python` cannot be called like this here; the tools are",
-    FENCE: f"code blocks are not executed; {RUN} If it is your answer",
-}
+FOREIGN = (
+    "<bash>ls -l</bash>",
+    "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>",
+    '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>',
+    '<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>',
+    "<str_replace path='a'>x</str_replace>",
+    "<browse url='https://a.org'/>",
+    FENCE,
+)
 
 
 def test_foreign_call_is_not_an_answer() -> None:
-    for reply, expected in FOREIGN.items():
+    for reply in FOREIGN:
         game = play(reply, "<finish>ok</finish>")
         assert game.outcome.kind == "finished" and not game.table.done
         problem = game.agent.last_seen()
-        assert problem.startswith("Nothing in your last reply was performed: ") and expected in problem
+        assert problem.startswith("Nothing in your last reply was performed: ") and "write a tag (" in problem
+        assert ("send it again" in problem) is (reply == FENCE)
 
 
 def test_repeated_shell_block_is_the_answer() -> None:

@@ -43,7 +43,7 @@ PROSE = [
 
 def test_mentioned_action_is_prose() -> None:
     for reply in PROSE:
-        assert replace(read(reply), foreign=None) == Parsed(reply, thought=reply.strip())
+        assert replace(read(reply), foreign="") == Parsed(reply, thought=reply.strip())
 
 
 UNCLEAR = [
