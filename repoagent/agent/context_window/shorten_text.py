@@ -22,8 +22,6 @@ _OPENING = re.compile(r'^<([a-z][\w-]*)((?: [^<>\n]*?)??)( id="[0-9a-f]{6,64}")?
 _MAX_MISSES = 200  # tags that only look like a fence: each costs a search for its end
 _HEAD = 0.6  # share of the head in the result
 _MAX_PIECES = 8  # of a text with more pieces, only the first are shown
-_OMITTED = "are left out here; all of it is in "
-_PATH = re.compile(rf'{_OMITTED}("(?:[^"\\\n]|\\.)*")')
 
 
 @dataclass(frozen=True)
@@ -207,21 +205,7 @@ def spill_text(
             omitted = len(content) - len(ends.head) - len(ends.tail)
             omission = f"{omitted:,} characters in lines {lines} of {ends.lines:,}"
             action = f'<read path={name} lines="{ends.first}" characters="1-4000"/>'
-        return f"[{omission} {_OMITTED}{name}: {action} and so on.]"
+        return f"[{omission} are left out here; all of it is in {name}: {action} and so on.]"
 
     note_size = 240 + 2 * byte_length(shown_as(folder / "0123456789abcdef.txt"))
     return _shortened(text, limit, note, note_size), files
-
-
-def spill_files(text: str) -> list[str]:
-    """The paths of the saved files, from the notes in a text that `spill_text` shortened."""
-    notes = "".join(piece for piece in split_quoted(text) if isinstance(piece, str))
-    return [path for path in map(unquote_path, _PATH.findall(notes)) if path]
-
-
-def unquote_path(path: str) -> str:
-    """Decode a path in double quotes; "" if it is malformed."""
-    try:
-        return str(json.loads(path))
-    except ValueError:
-        return ""

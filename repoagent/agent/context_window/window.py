@@ -8,7 +8,6 @@ checkpoint is made.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,12 +23,11 @@ from repoagent.agent.context_window.checkpoint import (
     compose_body,
     facts_from_turns,
     is_checkpoint,
-    patched_paths,
     read_checkpoint,
     unit_starts,
 )
-from repoagent.agent.context_window.shorten_text import Quoted, byte_length, shorten
-from repoagent.agent.state import State, succeeded
+from repoagent.agent.context_window.shorten_text import byte_length, shorten
+from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
@@ -47,10 +45,8 @@ RECENT_MOST = 0.5  # of the rest: when the newest step alone is larger than RECE
 TEXT = 0.2  # of the rest: the checkpoint itself
 LEAST = 2_000  # tokens for the turns: no step fits into less
 _WORTH_A_CALL = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
-_WORTH_A_NOTE = 400  # characters: a shorter result is not replaced by a note
 
 _CUT = "[… the middle is omitted; the conversation file has all of it …]"
-_READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(\d+)-(\d+)"')
 
 Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
 
@@ -88,48 +84,10 @@ def with_cache_breakpoints(request: Request) -> Request:
     return replace(request, messages=tuple(messages))
 
 
-def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace superseded results with notes, except in the newest unit (see `unit_starts`).
-
-    These are `read` results whose lines were read again or whose file was edited later, results that are also saved in
-    a file, images and PDFs.
-    """
+def without_older_attachments(turns: Sequence[Turn]) -> list[Turn]:
+    """Replace images and PDFs with notes, except in the newest unit (see `unit_starts`)."""
     newest = unit_starts(turns)[-1] if turns else 0
-    slim = list(turns)
-    later: list[tuple[str, int, int]] = []  # path, first and last line
-    edited: set[str] = set()
-    result: Turn | None = None  # of the edit in the reply before it
-    for number, turn in reversed(list(enumerate(turns))):
-        if turn.role == "assistant" and result is not None and succeeded(result):
-            edited.update(patched_paths(turn.text))
-        if turn.role != "observation":
-            result = None
-            continue
-        if turn.meta.get("kind") == "edit":
-            result = turn
-        if number < newest and ATTACHED in turn.meta:
-            slim[number] = without_attached(turn)
-            continue
-        reads = []
-        if turn.meta.get("kind") == "read" and succeeded(turn):
-            quoted = [piece for piece in shorten_text.split_quoted(turn.text) if isinstance(piece, Quoted)]
-            matches = filter(None, (_READ.match(piece.label) for piece in quoted))
-            reads = [(shorten_text.unquote_path(match[1]), int(match[2]), int(match[3])) for match in matches]
-        if number < newest and len(turn.text) > _WORTH_A_NOTE:
-            names = "; ".join(f"{path}, lines {first}-{last}" for path, first, last in reads)
-            note = ""
-            if reads and all(
-                any(new == path and start <= first and last <= end for new, start, end in later)
-                for path, first, last in reads
-            ):
-                note = f"({names}: omitted, because you read this again later.)"
-            elif reads and all(path in edited for path, _, _ in reads):
-                note = f"({names}: omitted, because of a later edit. Read again what you still need.)"
-            elif files := shorten_text.spill_files(turn.text):
-                note = f"(Omitted; it is in {', '.join(files)}.)"
-            slim[number] = replace(turn, text=note or turn.text)
-        later += reads
-    return tuple(slim)
+    return [*map(without_attached, turns[:newest]), *turns[newest:]]
 
 
 def latest_checkpoint(turns: Sequence[Turn]) -> tuple[int, int, int] | None:
@@ -159,9 +117,9 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     before = sum(turn.role == "user" for turn in turns[:start])
     later = (turn for turn in turns[at + 1 :] if not is_checkpoint(turn))
 
-    # the retained turns within their share: without superseded results, long ones without their middle
+    # the retained turns within their share: long results without their middle
     recent_words = iter(words[before:])
-    slim = without_superseded(turns[start:at])
+    slim = without_older_attachments(turns[start:at])
     recent = [next(recent_words) if turn.role == "user" else turn for turn in slim if not is_checkpoint(turn)]
     results = [turn for turn in recent if turn.role != "user"]
     most = int((budget - estimate_turns(words)) * RECENT_MOST) if budget else estimate_turns(recent)
@@ -194,7 +152,7 @@ def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
     least = mark[1] if mark else 0
     words = _clipped([turn for turn in turns if turn.role == "user"], budget)
     remaining = int((budget - estimate_turns(words)) * part)
-    slim = list(turns[:least]) + list(without_superseded(turns[least:]))
+    slim = list(turns[:least]) + without_older_attachments(turns[least:])
     start = end = len(turns)
     for border in reversed([border for border in unit_starts(turns) if border >= least]):
         unit = [turn for turn in slim[border:end] if turn.role != "user" and not is_checkpoint(turn)]

@@ -25,7 +25,7 @@ from repoagent.agent.context_window.window import (
     latest_checkpoint,
     tokens_for_turns,
     with_cache_breakpoints,
-    without_superseded,
+    without_older_attachments,
 )
 from repoagent.agent.state import State, open_state, steps_of_run
 from repoagent.errors import LimitReached, ModelError, UsageError
@@ -121,29 +121,6 @@ def test_checkpoint_is_made_only_if_it_helps() -> None:
     ask = writer()
     state = Window(3_000, TOOLS).ready(State((user("x"), *long(30))), ask)
     assert state.turns[-1].meta["by"] == "program" and not ask.called  # too small to be worth a call
-
-
-def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
-    note = '[Lines 1-9 of 99 are left out here; all of it is in "out/1.txt": x]'
-    spilled = f"{fence(lines(60), 'o')}\n{note}\n"
-    imitated = fence(f"x\n{spilled}", "o")
-    turns = [user("x"), *read("a.py", 10, 60), *read("b.py", 1, 60), *read("a.py", 1, 80)]
-    turns += [reply("<run>a</run>"), seen("run", spilled), reply("<run>b</run>"), seen("run", imitated)]
-    turns += [reply("```diff\n--- a/b.py\n+++ b/b.py\n@@\n-a\n+b\n```\n"), seen("edit", "Applied.")]
-    turns += read("c.py", 1, 60)
-    window = Window(8_000, TOOLS)
-    assert window.turns(State(tuple(turns))) == tuple(turns)
-    mark = seen("checkpoint", "c", extra="checkpoint", keeps=str(len(turns) - 1), budget="8000")
-    shown = window.turns(State((*turns, mark)))
-    assert [turn.text for turn in shown[2:] if turn.role == "observation"] == [
-        "(a.py, lines 10-60: omitted, because you read this again later.)",
-        "(b.py, lines 1-60: omitted, because of a later edit. Read again what you still need.)",
-        turns[6].text,
-        "(Omitted; it is in out/1.txt.)",
-        imitated,
-        "Applied.",
-        turns[-1].text,
-    ]
 
 
 def test_conversation_truncated_by_the_user_has_a_window() -> None:
@@ -274,7 +251,9 @@ def test_image_counts_and_is_omitted_like_a_long_result() -> None:
     plain, image = seen("read", "shot.png is a PNG"), seen("read", "shot.png is a PNG", attached=attached)
     assert estimate_turns([image]) == estimate_turns([plain]) + 4000
     turns = [user("look"), reply("<read/>"), image, *read("a.py", 1, 5), reply("<read/>"), image]
-    early, late = (turn for turn in without_superseded(turns) if "PNG" in turn.text or "shot" in turn.text)
+    early, late = (
+        turn for turn in without_older_attachments(turns) if "PNG" in turn.text or "shot" in turn.text
+    )
     assert early.text == "(shot.png: left out. Read it again if you need it.)"
     assert "attached" not in early.meta and late == image
     state = State(tuple(turns))
