@@ -110,18 +110,8 @@ def checkpoint_without_model(turns: Sequence[Turn], tools: Collection[str], nonc
 def compose_body(text: str, known: CheckpointFacts, most: int) -> str:
     """The body of a checkpoint in at most about `most` bytes: `text` and the `known` facts."""
     certain = shorten(known.render(), most // 3, _LEFT_OUT)
-    most -= byte_length(certain) + 2
-    if _STEPS in text:  # as many steps as fit, the newest
-        before, _, steps = text.partition(_STEPS)
-        before = shorten(before.strip(), most // 2, _LEFT_OUT)
-        room = most - byte_length(before) - byte_length(_STEPS) - 60
-        lines = steps.split("\n")
-        newest: list[str] = []
-        while lines and (room := room - byte_length(lines[-1]) - 1) >= 0:
-            newest.insert(0, lines.pop())
-        note = [f"({len(lines)} earlier steps omitted)"] if lines else []
-        text = "\n\n".join(filter(None, [before, _STEPS + "\n".join([*note, *newest])]))
-    return "\n\n".join(filter(None, [shorten(text, most, _LEFT_OUT).strip(), certain.strip()]))
+    written = shorten(text, most - byte_length(certain) - 2, _LEFT_OUT)
+    return "\n\n".join(filter(None, [written.strip(), certain.strip()]))
 
 
 def body_of(text: str) -> str:

@@ -2,8 +2,7 @@
 
 Without a checkpoint, all turns are sent. With a checkpoint, the request has the user's messages, the checkpoint, the
 turns that it retained, and all later turns. Until the next checkpoint, a request therefore only grows at its end, and
-the provider can cache its prefix. For the same reason, superseded results are reduced to one line only when a
-checkpoint is made.
+the provider can cache its prefix.
 """
 
 from __future__ import annotations
