@@ -83,7 +83,7 @@ def lazy_attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachment
         from repoagent.llm.open_model import attachment_refusal
 
         def refusal(media: Sequence[Media]) -> str:
-            return attachment_refusal(setup.settings, setup.model.spec, media, setup.context_tokens)
+            return attachment_refusal(setup.settings, setup.model.spec, media)
 
         return Attachments(folder, refusal)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import logging
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from hashlib import sha256
@@ -33,6 +32,9 @@ PDF: Literal["application/pdf"] = "application/pdf"
 _PATCH, _LONGEST, _MOST = 28, 2576, 4784
 _PAGE = 3_000  # tokens of a page: the upper end of the range in platform.claude.com, "PDF support"
 _PAGE_BYTES = 50_000  # of a page, if the pages could not be counted; a low estimate
+# In base64: the limit on an image of Anthropic's API, and the part of its limit on a request that text leaves.
+IMAGE_BYTES, ATTACHED_BYTES = 10 * 1024 * 1024, 24_000_000
+LONGEST_SIDE = 8000  # pixels
 
 
 @dataclass(frozen=True)
@@ -101,25 +103,6 @@ def type_of(data: bytes) -> MediaType | None:
     return next((kind for pattern, kind in _TYPES if pattern.match(data)), None)
 
 
-@dataclass(frozen=True)
-class MediaLimits:
-    """The known limits of a provider.
-
-    image_bytes, request_bytes: sizes in base64.
-    images: the number of images.
-    side: the longest side of an image in pixels.
-    pages: the total number of pages of all PDFs.
-    no_pdf: the reason why PDFs are rejected; "" if they are accepted.
-    """
-
-    image_bytes: int = sys.maxsize
-    request_bytes: int = sys.maxsize
-    images: int = sys.maxsize
-    side: int = sys.maxsize
-    pages: int = sys.maxsize
-    no_pdf: str = ""
-
-
 def refuse_any(request: Request, spec: str, why: str = "") -> None:
     """Raise UsageError if anything is attached, because the model `spec` accepts only text."""
     if request.media:
@@ -130,44 +113,27 @@ def refuse_any(request: Request, spec: str, why: str = "") -> None:
         )
 
 
-def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
-    """Raise UsageError for the first attachment whose type or size `spec` does not accept."""
-    if not request.media:
-        return
-    images = [item for item in request.media if item.is_image]
+def refuse_over(request: Request, spec: str, *, no_pdf: str = "", image_bytes: int = IMAGE_BYTES) -> None:
+    """Raise UsageError for attachments that are too large, and for PDFs if `no_pdf` says why `spec` rejects them."""
     documents = [item for item in request.media if not item.is_image]
-    pages = sum(document.pages for document in documents)
-    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
-    size = sum(item.base64_size for item in request.media)
-    size += sum(len(part.text.encode("utf-8", "surrogatepass")) for part in parts)
-    problem = ""
-    for image in images:
-        if image.base64_size > limits.image_bytes:
-            problem = (
-                f"{image.name} is {image.base64_size:,} bytes when sent (base64), but {spec} accepts at most "
-                f"{limits.image_bytes:,}: make it smaller, or save it as JPEG"
+    if documents and no_pdf:
+        raise UsageError(f"cannot send {_names(documents)} to {spec}: {no_pdf}")
+    for item in request.media:
+        if item.is_image and item.base64_size > image_bytes:
+            raise UsageError(
+                f"{item.name} is {item.base64_size:,} bytes when sent (base64), but {spec} accepts at most "
+                f"{image_bytes:,}: make it smaller, or save it as JPEG"
             )
-        elif max(image.width, image.height) > limits.side:
-            problem = (
-                f"{image.name} is {image.width} x {image.height} pixels, but {spec} accepts at most {limits.side} "
+        if max(item.width, item.height) > LONGEST_SIDE:
+            raise UsageError(
+                f"{item.name} is {item.width} x {item.height} pixels, but {spec} accepts at most {LONGEST_SIDE} "
                 "per side: make it smaller first"
             )
-    if documents and limits.no_pdf:
-        problem = f"cannot send {_names(documents)} to {spec}: {limits.no_pdf}"
-    elif len(images) > limits.images:
-        problem = f"{spec} accepts at most {limits.images} images at once, not {len(images)}: send fewer"
-    elif pages > limits.pages:
-        problem = (
-            f"{spec} accepts at most {limits.pages} PDF pages at once, not {pages} ({_names(documents)}): send fewer, "
-            "or a part (qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
+    if (size := sum(item.base64_size for item in request.media)) > ATTACHED_BYTES:
+        raise UsageError(
+            f"the attachments are {size:,} bytes when sent (base64), but one request may have {ATTACHED_BYTES:,}: "
+            "send fewer files, or smaller ones"
         )
-    elif size > limits.request_bytes:
-        problem = (
-            f"the request would be {size:,} bytes, but {spec} accepts at most {limits.request_bytes:,}: send "
-            "fewer files, or smaller ones"
-        )
-    if problem:
-        raise UsageError(problem)
 
 
 def _names(media: Sequence[Media]) -> str:

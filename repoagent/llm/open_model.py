@@ -275,10 +275,8 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
     return problem
 
 
-def attachment_refusal(
-    settings: Settings, spec: str, media: Sequence[Media], context: int | None = None
-) -> str:
-    """The reason why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
+def attachment_refusal(settings: Settings, spec: str, media: Sequence[Media]) -> str:
+    """The reason why `media` cannot be sent together to `spec`; "" if they can.
 
     If it is unknown whether the model accepts them, that is a reason too: the user did not attach them, and a rejected
     request would end the run.
@@ -288,11 +286,9 @@ def attachment_refusal(
         return problem
     from repoagent.llm.media import refuse_over
 
-    limits = parse_spec(spec).backend.media_limits(settings, context)
-    limits = replace(limits, request_bytes=limits.request_bytes * 3 // 4)  # the rest is for the text
     request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
     try:
-        refuse_over(request, limits, spec)
+        refuse_over(request, spec, no_pdf=parse_spec(spec).backend.no_pdf(settings))
     except UsageError as error:
         return str(error)
     return ""

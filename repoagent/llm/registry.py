@@ -19,7 +19,6 @@ from repoagent.errors import install_extra
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
-    from repoagent.llm.media import MediaLimits
     from repoagent.llm.model import Model, Wishes
 
 
@@ -190,11 +189,9 @@ class Backend:
         """Whether a key can be found without loading an SDK."""
         return False
 
-    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
-        """The limits on media in a request, for a model with a window of `context` tokens."""
-        from repoagent.llm.media import MediaLimits
-
-        return MediaLimits()
+    def no_pdf(self, settings: Settings) -> str:
+        """Why PDFs cannot be sent, with a remedy; "" if they can."""
+        return ""
 
     def display_name(self, model: str) -> str:
         """`model` for display: a command without the keys in it, anything else unchanged."""

@@ -204,12 +204,12 @@ def read(
     path = call.path(path)
     source, data = call.repository.read(path)
     if (media := media_in(data, path)) is not None:
-        from repoagent.llm.media import MediaLimits, refuse_over
+        from repoagent.llm.media import refuse_over
         from repoagent.llm.model import Message, Part, Request
 
         no_pdf = "this tool returns only text and images. Convert the PDF to text (pdftotext) or images (pdftoppm -png)"
         request = Request((), (Message("user", (Part("", media=media),)),))
-        refuse_over(request, MediaLimits(image_bytes=MAX_IMAGE, no_pdf=no_pdf), "an assistant")
+        refuse_over(request, "an assistant", no_pdf=no_pdf, image_bytes=MAX_IMAGE)
         return f"{media.name}: {media.described()}, blob {source.blob}; it follows.", media
     whole = first_line == 1 and last_line is None
     lines_wanted = "" if whole else f"{first_line}-{last_line or 1_000_000_000}"

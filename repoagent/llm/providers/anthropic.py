@@ -24,7 +24,7 @@ from repoagent.errors import ModelError
 from repoagent.llm import catalog
 from repoagent.llm import model as models
 from repoagent.llm.conversation import observation_text
-from repoagent.llm.media import MediaLimits, refuse_over
+from repoagent.llm.media import refuse_over
 from repoagent.llm.model import Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers import anthropic_clouds as clouds
 from repoagent.llm.providers import errors, http
@@ -42,19 +42,6 @@ if TYPE_CHECKING:
     Client = Anthropic | clouds.CloudClient
 
 _TITLE = 200  # characters
-# Bytes of an image in base64, bytes of a request: from platform.claude.com in 2026, "Vision", "PDF support" and "API
-# overview", with the lower limits of the clouds.
-_BYTES = {
-    "anthropic": (10 * 1024 * 1024, 32_000_000),
-    "bedrock": (5 * 1024 * 1024, 20_000_000),
-    "vertex": (5 * 1024 * 1024, 30_000_000),
-}
-
-
-def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
-    image_bytes, request_bytes = _BYTES[platform]
-    count = 600 if context_tokens is None or context_tokens >= 1_000_000 else 100
-    return MediaLimits(image_bytes, request_bytes, images=count, side=8000, pages=count)
 
 
 @dataclass(frozen=True)
@@ -265,7 +252,7 @@ class AnthropicModel:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """Make one attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
-        refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
+        refuse_over(request, self.spec)
         received = StreamedReply(request.tools)
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
         for piece in self._stream(request, prompt, received):
@@ -428,6 +415,3 @@ class AnthropicBackend(Backend):
         elif code >= 500 and code != 501:  # a gateway may not list its models
             problem = f"{response.url.host} failed ({code})"
         return ModelStatus(origin, problem)
-
-    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
-        return media_limits(self.name, context)

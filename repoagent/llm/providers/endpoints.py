@@ -23,8 +23,12 @@ from repoagent.llm.registry import Backend, ModelOptions, ModelStatus
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
-    from repoagent.llm.media import MediaLimits
     from repoagent.llm.model import Model
+
+_NO_PDF = (
+    "its server does not accept PDFs over this protocol. Send the PDF's text (pdftotext IN.pdf OUT.txt) or "
+    "its pages as images (pdftoppm -png IN.pdf page)"
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,11 @@ class Endpoint:
     @property
     def needs_key(self) -> bool:
         return bool(self.key_variables) and not self.local and "key_optional" not in self.traits
+
+    @property
+    def no_pdf(self) -> str:
+        """Why the server accepts no PDFs, with a remedy; "" if it does."""
+        return "" if "pdf" in self.traits else _NO_PDF
 
     def hint(self, kind: str) -> str:
         """The field `kind` of a known server (`key_page`, `start`, `get` or `address_variable`); "" if not defined."""
@@ -285,11 +294,9 @@ class ServerBackend(Backend):
             return ModelStatus(origin, str(error))
         return ModelStatus(origin, context=context_of(server, model) if model else None)
 
-    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
-        from repoagent.llm.providers.openai_request import media_limits
-
+    def no_pdf(self, settings: Settings) -> str:
         server = self._endpoint(settings)
-        return media_limits(server) if server else super().media_limits(settings, context)
+        return server.no_pdf if server else ""
 
     def _endpoint(self, settings: Settings) -> Endpoint | None:
         return endpoint(self.name, settings.family("providers"))

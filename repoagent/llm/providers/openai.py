@@ -103,7 +103,7 @@ class OpenAIModel:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
-        refuse_over(request, requests.media_limits(self.endpoint), self.spec)
+        refuse_over(request, self.spec, no_pdf=self.endpoint.no_pdf)
         truncates = "truncates" in self.endpoint.traits
         # the minimum: four bytes per token; a run of a character counts as three, since tokenizers merge runs
         parts = [*request.system, *(part for message in request.messages for part in message.parts)]

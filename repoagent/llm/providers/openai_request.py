@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from repoagent.llm.conversation import observation_text
-from repoagent.llm.media import MediaLimits
 from repoagent.llm.model import Message, Part, Request, ToolSchema, Wishes, non_blank, wire_text, with_results
 from repoagent.llm.providers.errors import BREAKPOINTS, THINKING_TOKENS, ServerError
 
@@ -24,15 +23,6 @@ THINKS = re.compile(
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _REQUIRED = {"model", "messages", "input", "instructions", "tools", "stream"}
 _CACHE = "cache_control"
-_NO_PDF = (
-    "its server does not accept PDFs over this protocol. Send the PDF's text (pdftotext IN.pdf OUT.txt) or "
-    "its pages as images (pdftoppm -png IN.pdf page)"
-)
-
-
-def media_limits(endpoint: Endpoint) -> MediaLimits:
-    """The known limits of the server. Most servers document none, and reject requests with messages of their own."""
-    return MediaLimits(no_pdf="" if "pdf" in endpoint.traits else _NO_PDF)
 
 
 def chat_body(
