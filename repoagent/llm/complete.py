@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -87,49 +86,7 @@ class Fallback:
         return reply
 
 
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\n`]*?)[ \t]*\r?")
-_SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
-
-
-def join_continuation(text: str, more: str) -> str:
-    """Join `text` and its continuation `more`, without obvious repetitions.
-
-    Some models reopen the code fence, and some restart the unfinished line. If in doubt, nothing is removed: a patch
-    with a repetition is refused, but one with missing text may apply.
-    """
-    first, newline, rest = more.lstrip("\n").partition("\n")
-    fence = _FENCE.fullmatch(first)
-    # only a fence with the same language: a bare one may close the open fence
-    if fence and fence[2] and newline and open_fence(text) == fence[1] + fence[2]:
-        more = rest
-    line = text[text.rfind("\n") + 1 :]
-    # a line made of repetitions, like a ruler, may continue
-    if (
-        len("".join(line.split())) >= _SURE_CHARACTERS
-        and more.startswith(line)
-        and line not in (line * 2)[1:-1]
-    ):
-        more = more[len(line) :]
-    return text + more
-
-
-def open_fence(text: str) -> str:
-    """The opening line of the code fence that is still open at the end of `text`; "" if none is."""
-    opened = marker = ""
-    for line in text.split("\n"):
-        fence = _FENCE.fullmatch(line)
-        if fence is None:
-            continue
-        run, language = fence.groups()
-        if not opened:
-            opened, marker = run + language, run
-        elif run.startswith(marker) and not language:
-            opened = ""
-    return opened
-
-
 ATTEMPTS = 5
-LONGEST_REPLY = 16_000_000  # characters, over all continuations
 CONTINUATIONS = 3
 LONGEST_WAIT = 120.0  # seconds; a longer wait is an error
 
@@ -191,7 +148,6 @@ def complete(
 
     def hear(streamed: StringIO, piece: str) -> None:
         streamed.write(piece)
-        _refuse_too_long(model, streamed.tell())
         on_text(piece)
 
     def one_reply() -> Reply:
@@ -235,8 +191,7 @@ def complete(
                 f"{model.spec} declined this request{f': {reason}' if reason else ''}. "
                 "Rephrase it, or choose another model with --model"
             )
-        text = join_continuation(text, reply.text)
-        _refuse_too_long(model, len(text))
+        text += reply.text
         if not text.strip() and reply.stop == "length":
             raise ModelError(
                 f"{model.spec} used up its output limit before it wrote anything: ask for a smaller "
@@ -258,14 +213,6 @@ def complete(
         f"the reply from {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
     )
-
-
-def _refuse_too_long(model: Model, length: int) -> None:
-    if length > LONGEST_REPLY:
-        raise ModelError(
-            f"the reply from {model.spec} is longer than {LONGEST_REPLY // 1_000_000} million characters and was "
-            "discarded: ask for a smaller change"
-        )
 
 
 def _trace(began: float, spec: str, outcome: str) -> None:
@@ -301,8 +248,7 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 def call_as_text(text: str, tools: Sequence[ToolSchema], name: str, arguments: object) -> tuple[str, str]:
     """Convert a native tool call to a tag; return the tag, and the text that appends it to the reply's `text`.
 
-    The tag gets a line of its own, after a closing fence if a code fence is open. A call to an unknown tool keeps its
-    name, so that the model can be corrected.
+    The tag gets a line of its own. A call to an unknown tool keeps its name, so that the model can be corrected.
     """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
@@ -311,6 +257,4 @@ def call_as_text(text: str, tools: Sequence[ToolSchema], name: str, arguments: o
         call = {"name": name, "arguments": arguments}
         tag = f"<tool_call>{json.dumps(call, ensure_ascii=False)}</tool_call>"
     before = "" if not text or text.endswith("\n") else "\n"
-    if opened := open_fence(text):
-        before += opened[: len(opened) - len(opened.lstrip(opened[0]))] + "\n"
     return tag, f"{before}{tag}\n"

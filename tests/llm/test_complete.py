@@ -1,4 +1,4 @@
-"""Retries, continuation, limits and fallback models of `complete`, and joining the parts of a reply."""
+"""Retries, continuation, limits and fallback models of `complete`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm.complete import ATTEMPTS, Fallback, complete, join_continuation, open_fence
-from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
+from repoagent.llm.complete import ATTEMPTS, Fallback, complete
+from repoagent.llm.model import Model, Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price, estimate_usage
 from tests.llm.helpers import Scripted, ask
@@ -134,20 +134,6 @@ def test_limits_hold_for_retries_and_continuations(
     assert (len(model.seen), listener.slept) == (turns, slept)
 
 
-def test_an_endless_stream_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Endless(Scripted):
-        def complete(self, request: Request, on_text: OnText) -> Reply:
-            for _ in range(1_000):
-                on_text("x" * 100)
-            return Reply("", "end")
-
-    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
-    heard: list[str] = []
-    with pytest.raises(ModelError, match="was discarded"):
-        complete(Endless([]), ask(), Meter(), on_text=heard.append)
-    assert len("".join(heard)) == 1_000
-
-
 PRICES = {"a/one": Price(1e6, 0), "b/two": Price(1e3, 0)}
 PAID = Reply("done", "end", Usage(100, 0))
 
@@ -191,84 +177,3 @@ def test_tools_are_offered_if_all_models_take_them() -> None:
     one, two, tagged = (Scripted([], spec=f"a/{name}", takes=frozenset(some)) for name, some in takes.items())
     assert "tools" in Fallback([one, two]).takes
     assert Fallback([one, two, tagged]).takes == {"stop"}
-
-
-# A truncated reply and its continuation.
-
-REPLY = """The loop opens the file twice; here is one pass.
-
-```diff
---- a/src/app.py
-+++ b/src/app.py
-@@ -1,9 +1,9 @@
- def load(path):
--    with open(path) as file:
--        return file.read()
-+    try:
-+        with open(path) as file:
-+            return file.read()
-+    except FileNotFoundError:
-+        return ""
-+
-+
-+def table():
-+    return [
-+        0, 0, 0, 0, 0, 0, 0, 0,
-+        0, 0, 0, 0, 0, 0, 0, 0,
-+        0, 0, 0, 0, 0, 0, 0, 0,
-+    ]
- }
- }
-```
-
-And a test:
-
-```
-assert load("x") == ""
-```
-"""
-
-
-def test_an_exact_continuation_is_unchanged_for_any_cut() -> None:
-    for at in range(len(REPLY) + 1):
-        assert join_continuation(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
-
-
-def test_a_repeated_unfinished_line_is_dropped() -> None:
-    tried = 0
-    for at in range(1, len(REPLY)):
-        start = REPLY.rfind("\n", 0, at) + 1
-        unfinished = REPLY[start:at]
-        if len(unfinished.replace(" ", "")) >= 4 and "0, 0" not in unfinished and not open_fence(unfinished):
-            tried += 1
-            assert join_continuation(REPLY[:at], REPLY[start:]) == REPLY, unfinished
-    assert tried > 200
-
-
-def test_a_fence_that_is_opened_again_is_dropped() -> None:
-    first, last = REPLY.index("```diff") + len("```diff\n"), REPLY.index("```\n\nAnd")
-    for at in range(first, last):
-        assert join_continuation(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
-    at = REPLY.index("FileNotFoundError")  # and the unfinished line again
-    assert join_continuation(REPLY[:at], "```diff\n" + REPLY[REPLY.rfind("\n", 0, at) + 1 :]) == REPLY
-
-
-@pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        ("```\ncode\n", "```\n"),  # a closing fence is no opening one
-        ("```markdown\n# Title\n\n", "```python\nx = 1\n"),  # a nested fence
-        # may be meant to be there twice
-        *((f"first\n{line}", f"{line}last\n") for line in ("}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab")),
-    ],
-)  # fmt: skip
-def test_nothing_else_is_dropped(first: str, last: str) -> None:
-    assert join_continuation(first, last) == first + last
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", ""), ("```py\nx", "```py"), ("```py\nx\n```\n", ""), ("~~~~\n```\n~~~\n", "~~~~"), ("a ``` b", "")],
-)
-def test_open_fence(text: str, expected: str) -> None:
-    assert open_fence(text) == expected
