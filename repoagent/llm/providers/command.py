@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +15,7 @@ from repoagent.display_text import redact
 from repoagent.errors import ModelError
 from repoagent.git.process import start_program
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render_request
+from repoagent.llm.model import Model, OnText, Reply, Request, Usage, render_request
 from repoagent.llm.providers import command_agents as agents
 from repoagent.llm.registry import Backend, ModelOptions, ModelStatus
 from repoagent.llm.usage import estimate_tokens
@@ -31,24 +30,14 @@ _LINGER = 10.0  # seconds
 _SILENCE = 0.5  # seconds to wait for output of background processes after the program ended
 _CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes of every shell
 _SHOWN = 400  # characters of a program's message
-_PASSING = re.compile(
-    r"rate.?limit|too many requests|overloaded|temporarily unavailable"
-    r"|(?:http|status|code|error)\W{0,3}(?:429|500|502|503|529)\b",
-    re.IGNORECASE,
-)
-# A subscription or account without credit: waiting some seconds does not help.
-_SPENT = re.compile(r"usage limit|hit your|quota|credit|billing|upgrade|\bresets?\b", re.IGNORECASE)
-_LOGIN = re.compile(
-    r"log ?in\b|logged (?:in|out)|api.?key|no key found|unauthori[sz]ed|authenticat|\b401\b", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
 class CommandModel:
     """A model that runs `command` in a shell.
 
-    A known agent is restricted to answering and runs in an empty folder (see `command_agents`); any other command runs
-    unchanged in the current folder.
+    A known agent is restricted to answering (see `command_agents`) and runs in an empty folder, so that no file in a
+    repository can instruct it. Any other command runs unchanged in the current folder.
     """
 
     command: str
@@ -73,9 +62,8 @@ class CommandModel:
         shown = False
         with contextlib.ExitStack() as stack:
             errors = stack.enter_context(tempfile.TemporaryFile())
-            folder = "."
-            if agents.runs_in_empty_folder(self.command):
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="repoagent-"))
+            empty = tempfile.TemporaryDirectory(prefix="repoagent-") if agent else contextlib.nullcontext(".")
+            folder = stack.enter_context(empty)
             with start_program(
                 agents.full_command(self.command),
                 lambda why: ModelError(f"cannot run `{agents.masked_command(self.command)}`: {why}"),
@@ -139,10 +127,7 @@ def _failure(
         return ModelError(f"{name} printed output in an unknown format: update the program")
     how = "" if reply.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
     failure = f"failed{how}" if code or reply.error else "printed no reply"
-    if _PASSING.search(words) and not _SPENT.search(words):
-        return Retryable(f"{name} {failure}{shown}", usage=reply.usage)
-    login = f"; {agent.login}" if agent and _LOGIN.search(words) else ""
-    return ModelError(f"{name} {failure}{shown}{login}")
+    return ModelError(f"{name} {failure}{shown}")
 
 
 class CommandBackend(Backend):
@@ -155,7 +140,7 @@ class CommandBackend(Backend):
         words = agents.simple_words(model)
         if words and shutil.which(words[0]) is None:
             return ModelStatus(problem=f"no program {words[0]} on PATH")
-        where = ", in an empty folder" if agents.runs_in_empty_folder(model) else ""
+        where = ", in an empty folder" if agents.known_agent(model) else ""
         line = agents.full_command(model)
         return ModelStatus(runs=agents.masked_command(line) + where if line != model else "")
 

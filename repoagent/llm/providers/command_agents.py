@@ -150,18 +150,14 @@ class CodingAgent:
     """How to run a coding agent so that it only answers.
 
     handler: reads the agent's events.
-    install, login: instructions.
+    install: the command that installs it.
     adds: the arguments to add (in shell syntax), each with the words in the command that prevent this.
-    works_here: words in the command that let the agent run in the current folder. Otherwise it runs in an empty one, so
-    that no file in a repository can instruct it.
     drops: environment variables that prevent the agent from starting.
     """
 
     handler: Handler
     install: str
-    login: str
     adds: tuple[tuple[str, str], ...]
-    works_here: str
     drops: tuple[str, ...] = ()
 
 
@@ -173,7 +169,6 @@ AGENTS = {
     "claude": CodingAgent(
         claude,
         install="npm install -g @anthropic-ai/claude-code",
-        login="start `claude` once and log in",
         adds=(
             ("-p", "-p --print"),
             ("--output-format stream-json --verbose --include-partial-messages", "--output-format"),
@@ -183,13 +178,11 @@ AGENTS = {
             ("--system-prompt 'Answer the request that you are given.'", _CLAUDE_PROMPTS),
             ("--no-session-persistence", "--no-session-persistence -c --continue -r --resume"),
         ),
-        works_here=f"{_CLAUDE_TOOLS} --add-dir -c --continue -r --resume",
         drops=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),  # it refuses to run inside another one
     ),
     "codex": CodingAgent(
         codex,
         install="npm install -g @openai/codex",
-        login="run `codex login`",
         adds=(
             ("exec", "exec e"),
             ("--json", "--json --experimental-json"),
@@ -197,7 +190,6 @@ AGENTS = {
             ("--skip-git-repo-check", "--skip-git-repo-check"),
             ("--ephemeral", "--ephemeral resume"),
         ),
-        works_here=f"{_CODEX_SANDBOX} -C --cd --add-dir resume",
     ),
 }
 
@@ -214,13 +206,6 @@ def full_command(command: str) -> str:
     options = {word.partition("=")[0] for word in simple_words(command)}
     added = [text for text, unless in agent.adds if not options & {*unless.split()}]
     return " ".join([command.strip(), *added])
-
-
-def runs_in_empty_folder(command: str) -> bool:
-    """Whether `command` runs in an empty folder: true for an agent, unless its options refer to the current folder."""
-    agent = known_agent(command)
-    options = {word.partition("=")[0] for word in simple_words(command)}
-    return agent is not None and not options & {*agent.works_here.split()}
 
 
 def simple_words(command: str) -> list[str]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import Message, Part, Request, Retryable
+from repoagent.llm.model import Message, Part, Request
 from repoagent.llm.providers import command as command_module
 from repoagent.llm.providers.command import CommandModel
-from tests.llm.helpers import ask, call, gone, refused, soon
+from tests.llm.helpers import ask, call, gone, soon
 
 
 def run(command: str, request: Request | None = None, timeout: float = 20) -> str:
@@ -103,24 +103,6 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(f"sleep 60 & echo $! > {pid}; wait")
     assert soon(lambda: gone(int(pid.read_text())))
-
-
-def test_only_transient_failures_are_retried() -> None:
-    transient = (
-        "Error: 429 Too Many Requests",
-        "API Error: 529 overloaded_error",
-        "Error: Rate limit reached for gpt",
-    )
-    permanent = (
-        "You've hit your usage limit",
-        "insufficient_quota: rate limit",
-        "line 429 of the log",
-        "bad request",
-    )
-    for kind, messages in ((Retryable, transient), (ModelError, permanent)):
-        for words in messages:
-            error = refused(CommandModel(f'echo "{words}" >&2; exit 1'), kind)
-            assert "failed with exit code 1" in str(error)
 
 
 @pytest.mark.parametrize(

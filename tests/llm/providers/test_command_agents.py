@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import Reply, Retryable, Usage
+from repoagent.llm.model import Reply, Usage
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.command_agents import full_command, masked_command
-from tests.llm.helpers import call, refused
+from tests.llm.helpers import call
 
 FAKES = {
     "claude": """
@@ -119,15 +119,6 @@ def test_an_agent_runs_in_an_empty_folder(programs: Path) -> None:
         assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
 
 
-def test_explicit_permissions_run_in_this_folder(programs: Path) -> None:
-    for command in (
-        "claude -p --allowedTools Edit",
-        "codex exec --sandbox=workspace-write --skip-git-repo-check",
-    ):
-        reply(command)
-        assert json.loads(programs.read_text())["cwd"] == str(Path.cwd())
-
-
 def test_a_shell_line_and_a_selected_format_are_left_alone(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,14 +157,14 @@ def test_a_key_is_never_shown() -> None:
     ("command", "fields", "words"),
     [
         ("claude -p", {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
-         r"`claude -p` failed: Invalid API key · Please run /login; start `claude` once and log in"),
+         r"`claude -p` failed: Invalid API key · Please run /login"),
         ("claude -p", {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
          "failed: You've hit your limit · resets 3am"),
         ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
         ("claude -p", {"result": {"type": "other"}}, "printed output in an unknown format"),
         ("claude -p", {"text": " "}, "printed no reply"),
         ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
-        ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),
+        ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("programs")
@@ -181,17 +172,8 @@ def test_failures_quote_the_program(
     command: str, fields: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAN", json.dumps(fields))
-    with pytest.raises(ModelError, match=words) as caught:
+    with pytest.raises(ModelError, match=words):
         reply(command)
-    assert not isinstance(caught.value, Retryable)
-
-
-@pytest.mark.usefixtures("programs")
-def test_an_overload_is_retryable_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    overload = {"is_error": True, "result": 'API Error: 529 {"type":"overloaded_error"}'}
-    monkeypatch.setenv("PLAN", json.dumps({"code": 1, "result": overload}))
-    error = refused(CommandModel("claude -p", 20), Retryable)
-    assert "529" in str(error) and error.usage == Usage(3, 7, 20, 5, dollars=0.01)
 
 
 def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
