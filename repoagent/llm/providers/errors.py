@@ -60,11 +60,6 @@ _STATUS_OF = {
     "modelTimeoutException": 504,
     "serviceUnavailableException": 529,
 }
-_NO_MODEL = (
-    r"\bmodels?\b.*(not found|not exist|no such|unknown|not a valid|not available|not supported for"
-    r"|no longer|decommissioned|deprecated)|(no such|unknown|invalid|no|not a valid) model\b|no endpoints found"
-    r"|model identifier is invalid|on-demand throughput|inference profile|not servable in region"
-)
 # What servers mean by a general status: the statuses, what the body contains in lower case, and the meaning.
 _MEANINGS = (
     (
@@ -76,7 +71,9 @@ _MEANINGS = (
     ),
     (
         {400, 404, 410, 422},
-        _NO_MODEL,
+        r"\bmodels?\b.*(not found|not exist|no such|unknown|not a valid|not available|not supported for"
+        r"|no longer|decommissioned|deprecated)|(no such|unknown|invalid|no|not a valid) model\b|no endpoints found"
+        r"|model identifier is invalid|on-demand throughput|inference profile|not servable in region",
         404,
     ),
     (
@@ -115,11 +112,6 @@ class ServerError:
             to for of, pattern, to in _MEANINGS if self.status in of and re.search(pattern, self.text)
         )
         return next(meanings, self.status)
-
-    @property
-    def is_about_model(self) -> bool:
-        """Whether the error says that the server does not have the model."""
-        return re.search(_NO_MODEL, self.text) is not None
 
 
 def parse_error(status: int, body: object, code: str = "") -> ServerError:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import httpx2
 
 RESPONSES = "responses"  # the trait
-_SHORT_PROMPT = 1_000  # tokens; shorter prompts are never truncated
 _ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 _NO_TOOLS = re.compile(r"support[^.]{0,20}\btool|\btools?\b[^.]{0,30}\bnot\b[^.]{0,10}support")
 
@@ -104,15 +103,10 @@ class OpenAIModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, self.spec, no_pdf=self.endpoint.no_pdf)
-        truncates = "truncates" in self.endpoint.traits
         # the minimum: four bytes per token; a run of a character counts as three, since tokenizers merge runs
         parts = [*request.system, *(part for message in request.messages for part in message.parts)]
         text = re.sub(r"(.)\1{3,}", r"\1\1\1", "".join(part.text for part in parts), flags=re.DOTALL)
         least = len(wire_text(text).encode()) // 4
-        if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
-            raise self._truncated(
-                f"gives {self.name} a context of {window:,} tokens, but the prompt has about {least:,}", least
-            )
         client, headers, secrets = connect(self.endpoint)
         import ssl
 
@@ -164,9 +158,8 @@ class OpenAIModel:
             broken = errors.BAD_CALL if received.ended else errors.CLOSED_EARLY
             raise Retryable(broken, usage=usage)
         read = received.counts.get("prompt", 0)
-        if truncates and read and read * 2 < least:
-            problem = f"read only {read:,} of the roughly {least:,} prompt tokens for {self.name}"
-            raise self._truncated(f"{problem}, so the reply was discarded", least)
+        if "truncates" in self.endpoint.traits and read and read * 2 < least:
+            raise self._truncated(read, least)
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
         blocks = received.blocks(self.spec) if received.stop == "end" else None
         return Reply(received.refusal or received.text, received.stop, usage, model, blocks)
@@ -182,8 +175,8 @@ class OpenAIModel:
         secrets: list[str],
     ) -> ModelError:
         """The error for a response; a Retryable if the next attempt can omit the fields that the server rejects."""
-        endpoint, is_path = self.endpoint, error.status in {404, 405} and not error.is_about_model
-        if "input" in body and is_path:
+        endpoint = self.endpoint
+        if "input" in body and error.status in {404, 405}:
             self.without.add(RESPONSES)
             change: str | None = "has no Responses API: continuing with Chat Completions"
         else:
@@ -198,19 +191,13 @@ class OpenAIModel:
                 f'{self.spec} does not accept native tools ({message}): set protocol = "tags" under '
                 f'[models."{self.spec}"] in your configuration'
             )
-        if is_path:
-            return ModelError(
-                f"{endpoint.address} has no Chat Completions API ({error.status}: {message}): "
-                f"{self._check_address()}"
-            )
         variables = " or ".join(endpoint.key_variables)
         advice = {
             401: f"set a valid one as {variables}"
             if variables
-            else f"set `api_key_env` under [providers.{endpoint.name}] in your configuration to the key's variable"
+            else f"set `api_key_env` under [providers.{endpoint.name}] in your configuration to the key's variable",
+            404: f"{endpoint.hint('get').format(name=self.name) or 'check the name'}, or {self._check_address()}",
         }
-        if command := endpoint.hint("get").format(name=self.name):
-            advice[404] = f"run `{command}` to get it"
         return errors.rejection(
             error,
             host=endpoint.address,
@@ -222,8 +209,8 @@ class OpenAIModel:
             secrets=secrets,
         )
 
-    def _truncated(self, problem: str, sent: int) -> ModelError:
-        """The error for a prompt of about `sent` tokens that the server truncates: an edit based on the rest would be
+    def _truncated(self, read: int, sent: int) -> ModelError:
+        """The error for a prompt of about `sent` tokens that the server truncated: an edit based on the rest would be
         wrong."""
         size = 8192
         while size < sent * 1.5:  # the prompt and a reply
@@ -231,7 +218,10 @@ class OpenAIModel:
         remedy = f"load the model with a context of {size} tokens or more"
         if "ollama_api" in self.endpoint.traits:
             remedy = f"restart it with OLLAMA_CONTEXT_LENGTH={size} ollama serve"
-        return ModelError(f"{self.endpoint.name} {problem}: {remedy}, or name fewer files")
+        return ModelError(
+            f"{self.endpoint.name} read only {read:,} of the roughly {sent:,} prompt tokens for {self.name}, so the "
+            f"reply was discarded: {remedy}, or name fewer files"
+        )
 
     def _check_address(self) -> str:
         path = self.endpoint.base_url.rpartition("/")[2]
