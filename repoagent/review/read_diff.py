@@ -72,29 +72,24 @@ def merge_base(top: Path, *commits: str) -> str | None:
     return (_output(top, "merge-base", *commits) or b"").decode().strip() or None
 
 
-def paths_by_commit(top: Path, tip: str, base: str, most: int) -> tuple[list[frozenset[str]], bool]:
-    """The paths that each commit changed, and whether some may be missing because git failed or took more than 0.15 s.
-
-    Reads at most `most` commits that are reachable from `tip` but not from `base`, without merges.
-    """
+def _changed_paths(top: Path, tip: str, base: str) -> frozenset[str]:
+    """The paths that the commits changed that are reachable from `tip` but not from `base`, without merges; some may
+    be missing if there are many, or if git fails or takes more than 0.15 s."""
     from repoagent.history.log import TimedGit
 
     try:
         data, late = TimedGit(
             top, "log", "--format=%x01", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff",
-            "--no-color", f"--max-count={most}", tip, f"^{base}", "--", deadline=time.monotonic() + BRANCH_SECONDS,
+            "--no-color", f"--max-count={BRANCH_COMMITS}", tip, f"^{base}", "--",
+            deadline=time.monotonic() + BRANCH_SECONDS,
         ).read()  # fmt: skip
     except GitError:
-        return [], True
+        return frozenset()
     entries = [entry.split(b"\0") for entry in data.split(b"\x01")[1:]]
     if late and entries:
         entries[-1].pop()  # may be truncated
     names = ([name.lstrip(b"\n") for name in entry if name.strip(b"\n")] for entry in entries)
-    return [frozenset(map(os.fsdecode, entry)) for entry in names], late
-
-
-def _changed_paths(top: Path, tip: str, base: str) -> frozenset[str]:
-    return frozenset().union(*paths_by_commit(top, tip, base, BRANCH_COMMITS)[0])
+    return frozenset(os.fsdecode(name) for entry in names for name in entry)
 
 
 def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[str]) -> frozenset[str]:

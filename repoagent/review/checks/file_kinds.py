@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.git.process import OFFLINE, GitError, git
-from repoagent.review.change import Change, ChangedFile
+from repoagent.review.change import Change
 
 if TYPE_CHECKING:
     import ast
@@ -84,10 +84,6 @@ def attributes(top: Path, change: Change, paths: Sequence[str]) -> Attributes:
     return Attributes(frozenset(generated), frozenset(vendored))
 
 
-LARGEST_PROGRAM = 1 << 20  # bytes of a Python text
-FEW, LONG = 20, 1000  # corrected lines of prose, and bytes of one
-ALIKE = 0.85  # similarity of a corrected line to the old one
-PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
 DIRECTIVES = (b"#!", b"//go:", b"// +build")
 
 
@@ -130,52 +126,12 @@ def is_comment(path: str, line: bytes) -> bool:
     return mark.match(stripped) is not None
 
 
-def only_comments(change: Change, *files: ChangedFile) -> bool:
-    """Whether only comments and empty lines changed in these files.
-
-    In Python, docstrings and layout count as comments; in prose, a few corrected words do. This reads the files, so
-    call it only if a rule has a finding.
-    """
-    for file in files:
-        if file.status != "modified" or file.old_mode != file.new_mode:
+def only_comments(change: Change) -> bool:
+    """Whether only comments and empty lines changed. This reads the files, so call it only if a rule has a finding."""
+    for file in change.files:
+        lines = [line for hunk in change.texts.lines(file) for line in (*hunk.removed, *hunk.added)]
+        if file.status != "modified" or file.old_mode != file.new_mode or not lines:
             return False
-        hunks = change.texts.lines(file)
-        lines = [line for hunk in hunks for line in (*hunk.removed, *hunk.added)]
-        if not lines:
+        if not all(is_comment(file.path, line) for line in lines):
             return False
-        if all(is_comment(file.path, line) for line in lines):
-            continue
-        if file.path.lower().endswith(PROSE):
-            from difflib import SequenceMatcher
-
-            if len(lines) > FEW or any(len(hunk.removed) != len(hunk.added) for hunk in hunks):
-                return False
-            pairs = [pair for hunk in hunks for pair in zip(hunk.removed, hunk.added, strict=True)]
-            matchers = (SequenceMatcher(None, old[:LONG], new[:LONG], autojunk=False) for old, new in pairs)
-            if any(matcher.ratio() < ALIKE for matcher in matchers):
-                return False
-        elif file.path.endswith((".py", ".pyi")):
-            old, new = (_program(text) for text in (change.texts.old(file), change.texts.new(file)))
-            if old is None or old != new:
-                return False
-        else:
-            return False
-    return bool(files)
-
-
-def _program(text: bytes | None) -> str | None:
-    """The syntax tree of a Python file as text, without docstrings; None if it cannot be read."""
-    import ast
-
-    tree = parse_python(text) if text is not None and len(text) <= LARGEST_PROGRAM else None
-    if tree is None:
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            match node.body:
-                case [ast.Expr(ast.Constant(str())), *_]:
-                    del node.body[0]
-    try:
-        return ast.dump(tree)
-    except RecursionError:
-        return None
+    return True

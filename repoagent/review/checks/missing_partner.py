@@ -1,8 +1,4 @@
-"""partner-missing: a file that usually changes together with the changed files is missing.
-
-The confidence threshold is calibrated on single commits, so a short branch is checked commit by commit. A partner is
-missing if no commit of the branch touches it.
-"""
+"""partner-missing: a file that usually changes together with the changed files is missing."""
 
 from __future__ import annotations
 
@@ -24,9 +20,7 @@ if TYPE_CHECKING:
     from repoagent.review.change import Change
 
 RULE = "partner-missing"
-FILES = 200  # of a change, whose history is read
 USUAL = 30  # files; the threshold is not calibrated on larger commits
-STEPS = 3  # commits of a branch that is checked commit by commit; a longer one would give too many findings
 SHOWN = 3
 COMMITS_SHOWN = 5  # that support a finding
 UNCALIBRATED = 0.8  # threshold while there are too few commits to calibrate it
@@ -99,9 +93,12 @@ def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple
 def _findings(
     change: Change, worktree: WorkTree, view: IndexView, level: Level, *, calibrates: bool
 ) -> list[Finding]:
+    if len(change.files) > USUAL:
+        return []
     author = view.author(change.author) if change.author else None
-    existed = [file for file in change.files[:FILES] if file.status != "added"]
-    ids = {file.path: view.file(os.fsencode(file.old_path)) for file in existed}
+    existed = [file for file in change.files if file.status != "added"]
+    found = ((file.path, view.file(os.fsencode(file.old_path))) for file in existed)
+    ids = {path: file for path, file in found if file is not None}
     touched = frozenset(path for file in change.files for path in (file.path, file.old_path))
     excluded = {*touched, *change.earlier}
     for path in touched:  # a lock file changes with its manifest, or alone
@@ -115,27 +112,12 @@ def _findings(
         enough = calibrates and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
         return calibrate_threshold(view) if enough else UNCALIBRATED
 
-    steps = [touched] if len(change.files) <= USUAL else []
-    if change.kind == "range":
-        from repoagent.review.read_diff import paths_by_commit
-
-        commits, incomplete = paths_by_commit(worktree.top, change.head, change.base, STEPS + 1)
-        if not incomplete and 1 < len(commits) <= STEPS:
-            steps = commits
-    best: dict[str, _Partner] = {}
-    for paths in steps:
-        files = {path: file for path, file in ids.items() if path in paths and file is not None}
-        if not files or len(paths) > USUAL:
-            continue
-        for partner in _likely_partners(view, author, files, threshold):
-            name = os.fsdecode(partner.missing.path)
-            known = best.get(name)
-            if name not in excluded and (not known or known.missing.confidence < partner.missing.confidence):
-                best[name] = partner
-    surest = sorted(best.values(), key=lambda partner: (-partner.missing.confidence, partner.missing.file))
-    if not surest or only_comments(change, *change.files):
+    partners = _likely_partners(view, author, ids, threshold) if ids else []
+    partners = [partner for partner in partners if os.fsdecode(partner.missing.path) not in excluded]
+    if not partners or only_comments(change):
         return []
-    return [_finding(worktree.top, view, partner, threshold(), level) for partner in surest[:SHOWN]]
+    partners.sort(key=lambda partner: (-partner.missing.confidence, partner.missing.file))
+    return [_finding(worktree.top, view, partner, threshold(), level) for partner in partners[:SHOWN]]
 
 
 def _likely_partners(

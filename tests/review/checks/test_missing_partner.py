@@ -118,17 +118,6 @@ def test_one_dominant_commit_is_not_enough(made: Made) -> None:
     assert keys(repo) == ["api.md"]
 
 
-def test_each_commit_of_a_short_branch_is_checked(made: Made) -> None:
-    """Files that never change together hide the habit of one of them; files that the branch touches are not missing."""
-    repo = made(mixed(noise(60), pairs(14, "api.py", "api.md")))
-    repo.git("switch", "-qc", "topic")
-    repo.commit("Half of it", **{"api.py": "new\n"})
-    repo.commit("All else", **{f"noise/{n}.c": "new\n" for n in range(9)})
-    assert keys(repo, "range", "main..topic") == ["api.md"]
-    repo.commit("The page", **{"api.md": "new\n"})
-    assert keys(repo, "range", "main..topic") == []
-
-
 @pytest.mark.parametrize(
     ("path", "old", "new", "expected"),
     [
@@ -138,13 +127,8 @@ def test_each_commit_of_a_short_branch_is_checked(made: Made) -> None:
         ("a.c", "/* a */ f(1);\n", "/* a */ f(2);\n", False),
         ("a.go", "//go:build linux\n", "//go:build windows\n", False),
         ("a.sh", "#!/bin/sh\nls\n", "#!/bin/bash\nls\n", False),
-        ("a.py", 'def f():\n    """One."""\n    return 1\n', 'def f():\n    """Two.\n\n    M."""\n    return 1\n', True),
-        ("a.py", 'def f():\n    return "One."\n', 'def f():\n    return "Two."\n', False),
-        ("a.py", "x = [1,2]\n", "x = [1, 2]  # both\n", True),
-        ("a.py", "x = (\n", "x = ((\n", False),
-        ("a.md", "It is teh best that there is.\n", "It is the best that there is.\n", True),
-        ("a.md", "It is best.\n", "It is best.\n\nA new paragraph.\n", False),
-        ("a.md", "It is teh best that there is.\n", "Use another one instead, please.\n", False),
+        ("a.py", "# teh\nx = 1\n", "# the\n\nx = 1\n", True),
+        ("a.py", "x = [1,2]\n", "x = [1, 2]  # both\n", False),
         ("a.unknown", "# a\n", "# b\n", False),
     ],
 )  # fmt: skip
@@ -157,4 +141,4 @@ def test_only_comments_changed(path: str, old: str, new: str, expected: bool) ->
     change = change_of(
         modified(path), old.encode(), new.encode(), ChangedLines(1, tuple(before), 1, tuple(after))
     )
-    assert only_comments(change, *change.files) is expected
+    assert only_comments(change) is expected
