@@ -6,7 +6,6 @@ A claim becomes a finding only if the code that it quotes is on a changed line; 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from repoagent.dataclass import dataclass
@@ -17,8 +16,7 @@ from repoagent.review.llm.chunks import FileView
 from repoagent.storage.secrets import mask, placeholders
 
 TITLE, WHY, CODE_LINES = 200, 4_000, 60  # characters of a title and of an explanation; lines of code
-FRAGMENT = 8  # least characters of a quote that is only part of a line
-TELLING = 2  # least letters and digits of a quote; a shorter quote also needs the right line number
+TELLING = 2  # least letters and digits of a quote
 
 OTHER_FILE = "its path is not in the change"
 UNTELLING = "its quote is too short to be unique"
@@ -28,11 +26,7 @@ UNSURE = "its quote occurs more than once in the change, and its line numbers do
 
 _KEY = re.compile(r"[ \t]{0,3}(title|quote|why|replace)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
 _BAR = re.compile(r"[ \t]{0,8}\|(?: (.*)|)")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*")
-_LINES = re.compile(
-    r"[ \t]*(?:L|lines?[ \t]*)?(\d{1,7})(?:[ \t]*(?:-|to|\.\.)[ \t]*L?(\d{1,7}))?[ \t]*", re.IGNORECASE
-)
-_LINE_PREFIX = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # of a line in a prompt
+_LINES = re.compile(r"[ \t]*(\d{1,7})(?:-(\d{1,7}))?[ \t]*")
 _OLD = {"": False, "no": False, "false": False, "yes": True, "true": True}
 _CODE = frozenset({"quote", "replace"})
 
@@ -78,7 +72,6 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         return parts
     quote, replace = parts.get("quote", []), parts.get("replace")
     title, why = (" ".join(" ".join(parts.get(key, [])).split()) for key in ("title", "why"))
-    title = title or why.partition(". ")[0]
     if not title or not why:
         return "it does not say what goes wrong"
     if not any(line.strip() for line in quote):
@@ -93,17 +86,12 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
 
 
 def _sections(body: str) -> dict[str, list[str]] | str:
-    """The lines of each section of the body, or the reason why it is invalid. Code is what is after the bars or inside
-    a fence, otherwise all lines."""
+    """The lines of each section of the body, or the reason why it is invalid. Code is what is after the bars, or all
+    lines if there are none."""
     sections: dict[str, list[str]] = {}
-    key, fence = "", ""
+    key = ""
     for line in body.replace("\r\n", "\n").split("\n"):
-        mark = _FENCE.fullmatch(line)
-        heading = None if fence else _KEY.fullmatch(line)
-        if mark and key in _CODE and fence in ("", mark[1]):
-            fence = "" if fence else mark[1]
-            sections[key].append(line)
-        elif heading:
+        if heading := _KEY.fullmatch(line):
             key = heading[1].lower()
             if key in sections:
                 return f"it has two `{key}` sections"
@@ -113,15 +101,10 @@ def _sections(body: str) -> dict[str, list[str]] | str:
         elif line.strip():
             return "it does not begin with title, quote, why or replace"
     for name in _CODE & sections.keys():
-        lines = sections[name] = _trimmed(sections[name])
-        if lines and _FENCE.fullmatch(lines[0]):
-            is_closed = len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None
-            sections[name] = lines[1 : len(lines) - is_closed]
-        elif any(map(_BAR.fullmatch, lines)):
-            bars = [_BAR.fullmatch(line) for line in lines if line.strip()]
-            if None in bars:
-                return f"some lines of its {name} begin with a bar and some do not"
-            sections[name] = [bar[1] or "" for bar in bars if bar]
+        bars = [_BAR.fullmatch(line) for line in sections[name] if line.strip()]
+        if any(bars) and None in bars:
+            return f"some lines of its {name} begin with a bar and some do not"
+        sections[name] = [bar[1] or "" for bar in bars if bar] or _trimmed(sections[name])
     return sections
 
 
@@ -133,16 +116,14 @@ def _trimmed(lines: list[str]) -> list[str]:
 
 def verify_claim(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:
     """The verified finding, or the reason to drop the claim. A model may only lower the level `default`."""
-    spellings = (claim.path, claim.path.removeprefix("./"), re.sub(r"\A[ab]/", "", claim.path))
-    view = next((views[path] for path in spellings if path in views), None)
+    view = views.get(claim.path)
     if view is None:
         return OTHER_FILE
-    telling = sum(map(str.isalnum, "".join(claim.quote)))
-    match = _find_quote(claim, view) if telling else UNTELLING
+    if sum(map(str.isalnum, "".join(claim.quote))) < TELLING:
+        return UNTELLING
+    match = _find_quote(claim, view)
     if isinstance(match, str):
         return match
-    if telling < TELLING and not claim.meets(match):
-        return UNTELLING
     inside = [number for number in view.changed(old=claim.old) if number in match]
     location = Location(view.path, inside[0], inside[-1], claim.old)
     side = view.side(old=claim.old)
@@ -158,9 +139,13 @@ def verify_claim(claim: Claim, views: Mapping[str, FileView], default: Level) ->
 def _find_quote(claim: Claim, view: FileView) -> range | str:
     """The lines that the claim quotes, or the reason why there are none or it is unclear which."""
     side = view.side(old=claim.old)
-    matches = _matches(side, claim.quote, parts=True)
-    if not matches and all(map(_LINE_PREFIX.match, claim.quote)):
-        matches = _matches(side, [_LINE_PREFIX.sub("", line, count=1) for line in claim.quote])
+    quote = [_same(line) for line in claim.quote]
+    lines = {number: _same(line) for number, line in side.items()}
+    matches = [
+        range(number, number + len(quote))
+        for number, line in lines.items()
+        if line == quote[0] and all(lines.get(number + n) == text for n, text in enumerate(quote))
+    ]
     if not matches:
         return NOT_THERE
     changed = view.changed(old=claim.old)
@@ -181,22 +166,6 @@ def _same(line: str) -> str:
     return " ".join(line.split())
 
 
-def _matches(side: Mapping[int, str], code: Sequence[str], *, parts: bool = False) -> list[range]:
-    """The lines that equal the quote, one after another; with `parts`, else those that contain a quote of one line."""
-    quote = _trimmed([_same(line) for line in code])
-    if not quote:
-        return []
-    lines = {number: _same(line) for number, line in side.items()}
-    matches = [
-        range(number, number + len(quote))
-        for number, line in lines.items()
-        if line == quote[0] and all(lines.get(number + n) == text for n, text in enumerate(quote))
-    ]
-    if matches or not parts or len(quote) > 1 or len(quote[0]) < FRAGMENT:
-        return matches
-    return [range(number, number + 1) for number, line in lines.items() if quote[0] in line]
-
-
 def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None:
     """The replacement as whole lines; None if it may not fit or the file would parse worse."""
     if claim.replace is None or claim.old or view.data is None:
@@ -204,14 +173,9 @@ def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None
     before = [view.new[number] for number in match]
     if any(map(placeholders, [*claim.replace, *before])):
         return None  # the text contains a masked key
-    quoted, real = ([line.rstrip() for line in lines if line.strip()] for lines in (claim.quote, before))
-    pairs = list(zip(quoted, real, strict=False))
-    # the indentation that all quoted lines lack; they may not differ in any other way
-    shifts = {line.removesuffix(part) if line.endswith(part) else "?" for part, line in pairs}
-    shift = shifts.pop() if len(shifts) == 1 else "?"
-    if shift.strip():
-        return None
-    lines = [shift + line.rstrip("\r") if line.strip() else "" for line in claim.replace]
+    if [line.rstrip() for line in claim.quote] != [line.rstrip() for line in before]:
+        return None  # the quote lacks the indentation, so the replacement may lack it too
+    lines = [line.rstrip("\r") if line.strip() else "" for line in claim.replace]
     suggestion = Suggestion(
         Location(view.path, match[0], match[-1]), "".join(line + view.ending for line in lines)
     )
@@ -225,7 +189,7 @@ def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """The findings without duplicates: of two findings with the same rule and overlapping lines, the more serious or
-    more detailed one is kept. Ids are made unique, since the same text may occur twice in one symbol."""
+    more detailed one is kept."""
     merged: list[Finding] = []
     for finding in findings:
         location = finding.location
@@ -240,9 +204,4 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
                 break
         else:
             merged.append(finding)
-    counts: Counter[str] = Counter()
-    for number, finding in enumerate(merged):
-        counts[finding.id] += 1
-        if (count := counts[finding.id]) > 1:
-            merged[number] = finding._replace(key=f"{finding.key}\n{count}")
     return merged

@@ -67,21 +67,16 @@ def test_a_claim_with_everything() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"), [("7", (7, 7)), ("L7-L9", (7, 9)), ("lines 7 to 9", (7, 9)), ("", (0, 0))]
-)
-def test_lines_as_models_write_them(text: str, lines: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("text", "lines"), [("7", (7, 7)), ("7-9", (7, 9)), ("", (0, 0))])
+def test_line_numbers(text: str, lines: tuple[int, int]) -> None:
     claim = parsed(lines=text)
     assert (claim.first, claim.last) == lines
 
 
-def test_code_with_words_that_are_keys_and_code_in_a_fence() -> None:
+def test_code_with_words_that_are_keys_and_code_without_bars() -> None:
     yaml = parsed("title: t\nquote:\n| title: x\n| why: y\nwhy: w\n")
     assert yaml.quote == ("title: x", "why: y")
-    fenced = parsed("title: t\nquote:\n```yaml\ntitle: x\n  | bar\n```\nwhy: w\nreplace:\n```\n```\n")
-    assert (fenced.quote, fenced.replace) == (("title: x", "  | bar"), ())
     assert parsed("title: t\nquote: x = 1\nwhy: w\n").quote == ("x = 1",)
-    assert parsed("quote: x = 1\nwhy: It breaks. It really does.\n").title == "It breaks"
 
 
 @settings(max_examples=40, deadline=None)
@@ -137,11 +132,7 @@ def quoting(*lines: str, first: int = 0, last: int = 0, **more: object) -> Claim
     [
         (CLAIM, (3, 3)),
         (quoting("y  =  call( other )", first=900), (3, 3)),  # whatever the number and the spaces
-        (quoting("call( other )", first=3), (3, 3)),  # part of a line
-        (quoting("     3 +| y = call( other )"), (3, 3)),  # as it was shown
         (quoting("y = call(three)", "return x"), (8, 9)),
-        (replace(CLAIM, path="b/a.txt"), (3, 3)),
-        (replace(CLAIM, path="./a.txt"), (3, 3)),
         # unchanged lines around it
         (quoting("x = call(one)", "y = call( other )", "return x", first=2, last=4), (3, 3)),
         (replace(CLAIM, path="b.txt"), claims.OTHER_FILE),
@@ -153,7 +144,7 @@ def quoting(*lines: str, first: int = 0, last: int = 0, **more: object) -> Claim
         (quoting("return x", first=4), claims.NOT_CHANGED),  # it means the unchanged one, not that of line 9
         (quoting(")", "{", first=3), claims.UNTELLING),
         (quoting("y = call( other )", first=3, old=True), claims.NOT_THERE),
-        (quoting("y = cal", first=3), claims.NOT_THERE),  # too short for part of a line
+        (quoting("y = call( other", first=3), claims.NOT_THERE),  # part of a line
     ],
 )
 def test_locations_of_quotes(claim: Claim, expected: tuple[int, int] | str) -> None:
@@ -190,10 +181,9 @@ def test_levels_are_only_lowered_and_texts_are_plain() -> None:
     ("claim", "text"),
     [
         (quoting("y = call( other )", first=3, replace=("y = call(1)", "z()")), "y = call(1)\nz()\n"),
-        # quoted without the tab
-        (quoting("y = call(three)", first=8, replace=("if y:", "\tz()", "")), "\tif y:\n\t\tz()\n\n"),
+        (quoting("\ty = call(three)", first=8, replace=("\tif y:", "\t\tz()", "")), "\tif y:\n\t\tz()\n\n"),
+        (quoting("y = call(three)", first=8, replace=("z()",)), None),  # without the tab
         (quoting("\ty = call(three)", "return x", replace=()), ""),
-        (quoting("call( other )", first=3, replace=("call(1)",)), None),  # which part of the line is unknown
         (quoting("y = call( other )", first=3, replace=("y = call( other )",)), None),
         (quoting("y =  call( other )", first=3, replace=("y = 1",)), None),  # its spaces differ from the file
         (quoting("y = call( other )", first=3, replace=("y = '<<secret 0123456789>>'",)), None),
@@ -232,7 +222,6 @@ def test_ids_depend_on_the_code_and_duplicates_are_merged() -> None:
     assert [(finding.body, finding.location.start, finding.rule) for finding in merged] == [
         ("Longer by far.", 3, "correctness"), (here.body, 8, "correctness"), (here.body, 3, "security"),
     ]  # fmt: skip
-    assert len({finding.id for finding in merged}) == 3
 
 
 LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "  a = 1", "", "c()", "call(x)"]), max_size=12)
