@@ -13,7 +13,6 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import sha256
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
@@ -234,26 +233,17 @@ def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
 
 
 def pack_blocks(blocks: Iterable[ReviewBlock], budget: int) -> list[tuple[ReviewBlock, ...]]:
-    """Combine the blocks, in order, into parts of at most about `budget` tokens. A larger block is a part of its own.
-
-    A file that fits into one part is not split, unless much of the previous part would stay empty.
-    """
+    """Combine the blocks, in order, into parts of at most about `budget` tokens and FILES files. A larger block is a
+    part of its own."""
     parts: list[list[ReviewBlock]] = []
-    remaining = files = 0
-    for _, group in groupby(blocks, key=lambda block: block.path):
-        file_blocks = list(group)
-        size = sum(block.tokens for block in file_blocks)
-        if not parts or files >= FILES or (size > remaining and size <= budget and remaining < budget // 2):
-            parts.append([])
-            remaining, files = budget, 0
-        files += 1
-        for block in file_blocks:
-            if block.tokens > remaining and parts[-1]:
-                parts.append([])
-                remaining, files = budget, 1
-            parts[-1].append(block)
-            remaining -= block.tokens
-    return [tuple(part) for part in parts if part]
+    for block in blocks:
+        part = parts[-1] if parts else []
+        paths = {other.path for other in part} | {block.path}
+        if not part or sum(other.tokens for other in part) + block.tokens > budget or len(paths) > FILES:
+            parts.append([block])
+        else:
+            part.append(block)
+    return [tuple(part) for part in parts]
 
 
 def review_order(path: str) -> tuple[int, str]:
