@@ -18,6 +18,7 @@ from repoagent.review.finding import (
     Level,
     Location,
     Report,
+    Rule,
     Suggestion,
     apply_suggestion,
     as_data,
@@ -113,7 +114,6 @@ def render_gitlab(report: Report) -> str:
 
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-RESULTS = 5_000  # GitHub shows 5,000 of a run, and accepts up to 25,000
 _JUSTIFICATION = "dismissed or accepted in an earlier review"
 _SOURCES = {"static": "the changed texts", "history": "the repository's history", "model": "a language model"}
 SARIF_MESSAGE = 8_000  # characters
@@ -121,21 +121,14 @@ SARIF_MESSAGE = 8_000  # characters
 
 def render_sarif(report: Report) -> str:
     """The report as SARIF 2.1.0 (OASIS): one run, with the most important results first and dismissed ones marked as
-    suppressed. A notification gives the number of results omitted because of the limit of GitHub code scanning."""
+    suppressed."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
-    everything = [(finding, False) for finding in findings] + [
-        (finding, True) for finding in report.dismissed
-    ]
-    included = everything[:RESULTS]
-    rules = list(dict.fromkeys([*RULES, *(finding.rule for finding, _ in included)]))
+    rules = list(RULES)
     sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
-    if len(included) < len(everything):
-        omitted = plural(len(everything) - len(included), "result")
-        sentences.insert(0, f"{omitted} left out: code hosts limit the size of a report.")
     ids: Counter[str] = Counter()
     lines: set[tuple[str, str, int]] = set()
     results = []
-    for finding, suppressed in included:
+    for number, finding in enumerate([*findings, *report.dismissed]):
         ids[finding.id] += 1
         fingerprints = {"repoagentFinding/v1": f"{finding.id}:{ids[finding.id]}"}
         start = (region(finding) or (0, 0))[0]
@@ -145,14 +138,14 @@ def render_sarif(report: Report) -> str:
         if not start or line in lines:
             fingerprints["primaryLocationLineHash"] = fingerprints["repoagentFinding/v1"]
         lines.add(line)
-        result = _result(finding, suppressed=suppressed)
+        result = _result(finding, suppressed=number >= len(findings))
         result |= {"ruleIndex": rules.index(finding.rule), "partialFingerprints": fingerprints}
         results.append(result)
     driver = {
         "name": "repoagent",
         "version": __version__,
         "semanticVersion": __version__,
-        "rules": [_rule(rule) for rule in rules],
+        "rules": [_rule(rule) for rule in RULES.values()],
     }
     notifications = [{"level": "note", "message": {"text": plain(text)}} for text in sentences]
     run: dict[str, object] = {
@@ -166,20 +159,17 @@ def render_sarif(report: Report) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _rule(name: str) -> dict[str, object]:
-    rule = RULES.get(name)
-    if rule is None:
-        return {"id": name}
+def _rule(rule: Rule) -> dict[str, object]:
     level = rule.default.word
     # no helpUri: the documentation comes with the program, and a viewer opens only an absolute URI
     help_text = (
         f"{rule.line} Source: {_SOURCES[rule.source]}. For details run `repoagent help docs/review.md`; to turn the "
         f"rule off, run `git config repoagent.review.rules.{rule.id} off`."
     )
-    tags = [rule.source, *(["security"] if name in ("secret", "security") else [])]
+    tags = [rule.source, *(["security"] if rule.id in ("secret", "security") else [])]
     return {
-        "id": name,
-        "name": name.title().replace("-", ""),
+        "id": rule.id,
+        "name": rule.id.title().replace("-", ""),
         "shortDescription": {"text": rule.line},
         "fullDescription": {"text": rule.line},
         "help": {"text": help_text, "markdown": help_text},

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 
 from repoagent import __version__
-from repoagent.review import report_formats as sarif
 from repoagent.review.finding import RULES, Finding, Level, Location, Report
 from repoagent.review.report_formats import render_report
 from tests.review.samples import HOSTILE, finding, report, reports
@@ -209,11 +208,3 @@ def test_unreviewed_parts_are_notifications_and_messages_are_cut() -> None:
     texts = [entry["message"]["text"] for entry in result["invocations"][0]["toolExecutionNotifications"]]
     assert texts == ["not checked: big.c: too large^[", "be patient"]
     assert len(result["results"][0]["message"]["text"]) == 8_000
-
-
-def test_a_report_beyond_the_limits_is_cut_by_importance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sarif, "RESULTS", 3)
-    result = run(*(finding(level=Level.NOTE, key=str(n)) for n in range(4)), finding())
-    assert [entry["level"] for entry in result["results"]] == ["error", "note", "note"]
-    notification = result["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
-    assert notification == "2 results left out: code hosts limit the size of a report."
