@@ -113,7 +113,6 @@ def model_setup(
     record: Path | None = None,
     reply: Path | None = None,
     say: Callable[[str], None] = lambda sentence: None,
-    on_progress: Callable[[str, float], None] = lambda doing, part: None,
     *,
     model: Model | None = None,
     limits: Limits | None = None,
@@ -122,9 +121,8 @@ def model_setup(
     """Set up `model`, or by default the model from the settings, and its meter. Sends nothing.
 
     `limits` default to those of one edit. `reply` is the file with the reply of the `manual` model. `say` is called
-    with a sentence for each setting that the model does not support, `on_progress` with the current step of a local
-    model and the fraction done (0 to 1). Raises ModelError for an unknown model, or if a model is `needed` but none is
-    configured; UsageError for a limit that cannot be enforced.
+    with a sentence for each setting that the model does not support. Raises ModelError for an unknown model, or if a
+    model is `needed` but none is configured; UsageError for a limit that cannot be enforced.
     """
     if record is not None:  # fail before a reply is paid for
         try:
@@ -138,7 +136,7 @@ def model_setup(
             raise UsageError(reason) from error
     if model is None:
         try:
-            model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
+            model = open_model(settings, record=record, reply=reply, say=say)
         except NoModel as error:
             if needed:
                 raise

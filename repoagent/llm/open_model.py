@@ -100,14 +100,13 @@ def open_model(
     record: Path | None = None,
     reply: Path | None = None,
     say: Callable[[str], None] = do_nothing,
-    on_progress: Callable[[str, float], None] = do_nothing,
 ) -> Model:
     """Open the model `spec`, or the one configured for edits, with its fallbacks.
 
     `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` is called with a
     sentence if the repository's configuration names the model, and for each setting that the model does not support.
-    `on_progress` is called with what a local model is doing, and the fraction done. Sends nothing and imports no heavy
-    module. Raises ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
+    Sends nothing and imports no heavy module. Raises ModelError for an unknown model or an unusable cassette, and
+    UsageError for an invalid setting.
     """
     if spec:
         first = resolve_spec(settings, spec)
@@ -121,7 +120,7 @@ def open_model(
     fallbacks = settings.texts("fallback") if provider_of(first).answered_by == "model" else ()
     effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
     wishes = Wishes(effort, temperature, settings.text("cache"))
-    options = ModelOptions(settings, wishes, reply, on_progress)
+    options = ModelOptions(settings, wishes, reply)
     models: list[Model] = []
     for item in dict.fromkeys([first, *(resolve_spec(settings, name) for name in fallbacks)]):
         parsed = parse_spec(item)

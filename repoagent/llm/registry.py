@@ -8,7 +8,6 @@ add one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,16 +128,11 @@ def provider_names(settings: Settings) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The options for opening a model.
-
-    `reply` is the file that contains the user's reply. `on_progress` is called with what a local model is doing and the
-    fraction done, from 0 to 1.
-    """
+    """The options for opening a model. `reply` is the file that contains the user's reply."""
 
     settings: Settings
     wishes: Wishes
     reply: Path | None
-    on_progress: Callable[[str, float], None]
 
     @property
     def seconds(self) -> float:

@@ -189,11 +189,11 @@ def open_model(
     """Set up the model from the settings, with a meter. Raises what `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
-    with terminal.working("opening the model") as working:
+    with terminal.working("opening the model"):
+        needed = options.agent == "model"
         return model_setup(
-            settings, options.record, options.reply, terminal.warn, working.progress,
-            limits=limits, needed=options.agent == "model",
-        )  # fmt: skip
+            settings, options.record, options.reply, terminal.warn, limits=limits, needed=needed
+        )
 
 
 def leave_worktree(chat: Chat, worktree: WorkTree) -> None:

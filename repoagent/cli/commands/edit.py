@@ -130,11 +130,10 @@ def command(session: Session, /, **values: Any) -> Exit:
         show_texts(shown, terminal, as_json=options.as_json)
         return Exit.DONE
     shared.require_answers(terminal, options)
-    waiting = terminal.working("reading the repository")
     # report errors before the user writes an instruction
-    ready = model_setup(settings, options.record, options.reply, terminal.warn, waiting.progress)
+    ready = model_setup(settings, options.record, options.reply, terminal.warn)
     request = ask()
-    with waiting as working:
+    with terminal.working("reading the repository") as working:
         commits = not options.no_commit
         ui = TerminalInterface(terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=commits)
         try:

@@ -120,9 +120,8 @@ def _run_for_user(options: SimpleNamespace, repo: Repository) -> Exit:
             "cannot ask for approval without a terminal; use --mode auto-edit, auto or read-only, or use "
             "--json-stream and answer its questions"
         )
-    waiting = terminal.working("reading the repository")
-    ready = _open_model(options, settings, terminal.warn, waiting.progress)
-    with waiting as working:
+    ready = _open_model(options, settings, terminal.warn)
+    with terminal.working("reading the repository") as working:
         ui = RunTerminal.of(terminal, working, request.mode)
         if inherited:
             ui.say(inherited)
@@ -215,14 +214,9 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
     return request, inherited
 
 
-def _open_model(
-    options: SimpleNamespace, settings: Settings, say: Callable[[str], None],
-    on_progress: Callable[[str, float], None] = lambda doing, part: None,
-) -> ModelSetup:  # fmt: skip
+def _open_model(options: SimpleNamespace, settings: Settings, say: Callable[[str], None]) -> ModelSetup:
     from repoagent.edit.model_setup import model_setup
 
     limits = getattr(options, "limits", None) or run_options.limits(options, settings)
     needed = options.agent == "model"
-    return model_setup(
-        settings, options.record, options.reply, say, on_progress, limits=limits, needed=needed
-    )
+    return model_setup(settings, options.record, options.reply, say, limits=limits, needed=needed)

@@ -20,11 +20,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, install_extra
@@ -38,8 +36,6 @@ from repoagent.llm.registry import Backend, ModelOptions, ModelStatus, missing_e
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
-
-OnProgress = Callable[[float], None]
 
 DEFAULT_WINDOW = 16_384  # tokens; the cache for 128k and more, as many models support, would need gigabytes
 SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
@@ -183,15 +179,11 @@ def _wait(engine: Engine, path: str) -> None:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model in the GGUF file `path`, with a window of `context` tokens (None: the default).
-
-    `on_prompt` is called with the fraction done while the model reads the prompt, which may take minutes.
-    """
+    """A model in the GGUF file `path`, with a window of `context` tokens (None: the default)."""
 
     path: str
     wishes: Wishes = field(default_factory=Wishes)
     context: int | None = None
-    on_prompt: OnProgress | None = None
 
     takes: ClassVar[frozenset[str]] = frozenset({"temperature"})
 
@@ -213,12 +205,8 @@ class LocalModel:
         endpoint = Endpoint("local", "http://localhost/v1", local=True, traits=traits, socket=socket)
         temperature = 0.0 if self.wishes.temperature is None else self.wishes.temperature
         wishes = Wishes(temperature=temperature)
-        extra = {
-            "max_tokens": request.max_output_tokens,
-            "cache_prompt": True,
-            "return_progress": self.on_prompt is not None,
-        }
-        server = OpenAIModel(endpoint, self.path, wishes, None, extra, self._report_prompt)
+        extra = {"max_tokens": request.max_output_tokens, "cache_prompt": True}
+        server = OpenAIModel(endpoint, self.path, wishes, None, extra)
         try:
             return replace(server.complete(request, on_text), model=self.spec)
         except ModelError as error:
@@ -228,17 +216,11 @@ class LocalModel:
                 raise ModelError(f"{self.spec} stopped in the middle of its reply: {reason}") from error
             raise
 
-    def _report_prompt(self, event: Mapping[str, Any]) -> None:
-        if self.on_prompt and "prompt_progress" in event:
-            progress = event["prompt_progress"]
-            self.on_prompt(progress["processed"] / max(progress["total"], 1))
-
 
 class LocalBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> LocalModel:
-        reading = partial(options.on_progress, "the model is reading the prompt")
         context = catalog.model_info(f"{self.name}/{model}", options.settings.family("models")).context
-        return LocalModel(model, options.wishes, context, reading)
+        return LocalModel(model, options.wishes, context)
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> ModelStatus:
         model_file(model)

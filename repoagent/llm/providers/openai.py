@@ -6,7 +6,7 @@ import atexit
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,6 @@ class OpenAIModel:
     name: the server's name for the model.
     read_seconds: the longest wait for data, in seconds; None for no limit.
     extra: additional fields of each request.
-    on_event: called with each event of a stream.
     without: the fields that the server rejects, which later calls omit.
     """
 
@@ -78,7 +77,6 @@ class OpenAIModel:
     wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float | None = 120.0
     extra: Mapping[str, Any] = field(default_factory=dict)
-    on_event: Callable[[Mapping[str, Any]], None] | None = None
     without: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
@@ -117,7 +115,7 @@ class OpenAIModel:
             path, received = "/responses", StreamedResponse(request.tools)
             body = requests.responses_body(self.spec, self.name, request, self.wishes, self.without)
         else:
-            path, received = "/chat/completions", StreamedChat(request.tools, self.on_event)
+            path, received = "/chat/completions", StreamedChat(request.tools)
             body = requests.chat_body(self.endpoint, self.name, request, self.wishes, self.without) | {
                 **self.extra
             }

@@ -62,7 +62,7 @@ class StreamedChat:
     garbled: whether a complete tool call is not JSON.
     """
 
-    def __init__(self, tools: Sequence[ToolSchema] = (), on_event: Any = None) -> None:
+    def __init__(self, tools: Sequence[ToolSchema] = ()) -> None:
         self.began = False
         self.refusal = ""
         self.model = ""
@@ -72,7 +72,6 @@ class StreamedChat:
         self.garbled = False
         self.calls: list[tuple[str, str]] = []  # (id, tag)
         self._tools = tools
-        self._on_event = on_event
         self._done = False  # [DONE] has arrived
         self._text_before_calls = ""
         self._call_pieces: dict[int, dict[str, str]] = {}
@@ -146,8 +145,6 @@ class StreamedChat:
     def _take_event(self, event: object, on_text: OnText) -> None:
         if not isinstance(event, dict):
             return
-        if self._on_event is not None:
-            self._on_event(event)
         self.model = event["model"] if isinstance(event.get("model"), str) else self.model
         self.error = event.get("error") or self.error
         self._count(_mapping(event.get("usage")))

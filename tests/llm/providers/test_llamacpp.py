@@ -74,12 +74,6 @@ def test_a_prompt_longer_than_the_window(model: Path) -> None:
         complete(model, ask("word " * 20_000))
 
 
-def test_the_progress_of_the_prompt(model: Path) -> None:
-    seen: list[float] = []
-    complete(model, short(ask("word " * 500)), on_prompt=seen.append)
-    assert len(seen) > 1 and seen == sorted(seen) and seen[-1] == 1.0
-
-
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
