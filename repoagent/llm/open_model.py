@@ -161,21 +161,16 @@ def _has_default() -> bool:
 
 def _unknown(settings: Settings, spec: str) -> str:
     """The error for a spec that names no model, with a suggestion."""
-    provider, slash, model = spec.partition("/")
-    providers = registry.provider_names(settings)
-    usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
-    if slash or ":" in spec:
-        if model and (near := get_close_matches(provider, providers, n=1)):
-            return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
-        if provider_of(spec) is not SERVERS or provider in providers:  # the rest of the spec is missing
-            return f"no model {spec!r}: {usage}"
-        setting = f"providers.{provider if provider.replace('-', '_').isidentifier() else 'NAME'}.base_url"
-        return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
-    start = f"no model or alias {spec!r}"
-    known = [*_aliases(settings), *catalog.short_names(), *providers, *PROVIDERS]
-    if spec not in PROVIDERS and (near := get_close_matches(spec, known, n=1, cutoff=0.7)):
-        return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
-    return f"{start}: {usage}"
+    name, slash, model = spec.partition("/")
+    known = [*_aliases(settings), *catalog.short_names(), *registry.provider_names(settings), *PROVIDERS]
+    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    if near and near[0] not in spec:
+        return f"no model or alias {spec!r}: did you mean {near[0]}{slash}{model}?"
+    usage = ", ".join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))
+    return (
+        f"no model or alias {spec!r}: use {usage}. To use a server that speaks OpenAI's protocol, set "
+        "providers.NAME.base_url"
+    )
 
 
 @dataclass(frozen=True)
