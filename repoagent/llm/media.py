@@ -140,40 +140,25 @@ def _names(media: Sequence[Media]) -> str:
     return list_some([item.name or "an attachment" for item in media], 3)
 
 
-_CUT = "ends too early: it was truncated, or is still being written"
 _TAIL = 2_048  # bytes, searched for the end mark of a PDF; parts of an email may follow it
 _LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to 0.2 s per million
 
 
-class BrokenMedia(ValueError):
-    """The content is not a complete file of its type.
-
-    The message continues a sentence that begins with the file's name.
-    """
-
-
-def page_count(data: bytes) -> int:
-    """Count the pages of a PDF; return 0 if it is too large to count them.
-
-    Raises BrokenMedia for an encrypted, truncated or unreadable file.
-    """
+def page_count(data: bytes) -> int | None:
+    """Count the pages of a PDF; return 0 if it is too large to count them, and None if it is encrypted, truncated or
+    broken."""
     if b"%%EOF" not in data[-_TAIL:]:
-        raise BrokenMedia(_CUT)
+        return None
     if len(data) > _LARGEST_COUNTED:
         return 0
     from pypdf import PdfReader
-    from pypdf.errors import DependencyError, FileNotDecryptedError
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns about minor defects on standard error
     try:
         reader = PdfReader(io.BytesIO(data))
-        if not reader.is_encrypted:
-            return len(reader.pages)
-    except (DependencyError, FileNotDecryptedError):
-        pass
-    except Exception as error:  # a broken file may raise anything
-        raise BrokenMedia("is broken: cannot read its pages; open it and save it as a PDF again") from error
-    raise BrokenMedia("is encrypted: remove the password first (qpdf --decrypt IN.pdf OUT.pdf)")
+        return None if reader.is_encrypted else len(reader.pages)
+    except Exception:  # noqa: BLE001  # a broken file may raise anything
+        return None
 
 
 def media_of(data: bytes, name: str) -> Media | None:
@@ -183,20 +168,18 @@ def media_of(data: bytes, name: str) -> Media | None:
     server to check.
     """
     kind, width, height = type_of(data), 0, 0
-    if kind is None:
-        return None
-    try:
-        if kind == PDF:
-            return Media(kind, data, name, pages=page_count(data))
-        if kind == "image/png":
-            if b"IEND\xae\x42\x60\x82" not in data:
-                raise BrokenMedia(_CUT)
-            width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
-            if not (width and height):
-                raise BrokenMedia("is broken: its header gives no size")
-    except BrokenMedia as error:
-        raise UsageError(f"{name} {error}") from error
-    return Media(kind, data, name, width, height)
+    if kind == PDF:
+        if (pages := page_count(data)) is None:
+            raise UsageError(
+                f"cannot read the pages of {name}: it is truncated, broken or encrypted; open it and save it as a PDF "
+                "again, without a password"
+            )
+        return Media(kind, data, name, pages=pages)
+    if kind == "image/png":
+        width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+        if not (width and height) or b"IEND\xae\x42\x60\x82" not in data:
+            raise UsageError(f"{name} is truncated or broken: save it as a PNG again")
+    return None if kind is None else Media(kind, data, name, width, height)
 
 
 AT_ONCE = 8  # attachments omitted together if a limit is exceeded, so that requests keep a common prefix

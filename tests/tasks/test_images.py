@@ -79,7 +79,7 @@ def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, stage: Stage
 FILES = {  # the content of a file, and what the model gets
     "shot.png": (SHOT, "cannot tell whether scripted/one accepts images"),
     "private/a.png": (SHOT, "is listed in .repoagentignore"),
-    "cut.png": (SHOT[:2000], "cut.png ends too early"),
+    "cut.png": (SHOT[:2000], "cut.png is truncated or broken"),
     "old.tiff": (b"II*\0" + bytes(range(256)) * 4, "binary"),
     "story.txt": (b"%PDF-like beginnings\n", "%PDF-like beginnings"),
 }

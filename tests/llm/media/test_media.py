@@ -52,9 +52,9 @@ def test_an_image_is_recognized_and_a_broken_png_is_refused() -> None:
         assert media(data, "shot.png").type == kind  # the content counts, not the name
     whole = png()
     for end in range(12, len(whole)):
-        with pytest.raises(UsageError, match=r"shot\.x (ends too early|is broken)"):
+        with pytest.raises(UsageError, match=r"shot\.x is truncated or broken"):
             media_of(whole[:end], "shot.x")
-    with pytest.raises(UsageError, match="its header gives no size"):
+    with pytest.raises(UsageError, match="truncated or broken"):
         media_of(png(0, 5), "x")
 
 
@@ -95,24 +95,29 @@ XREF = b"1 0 obj\n<< /Type /XRef /Size 9 /W [1 2 1] /Filter /FlateDecode /Length
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    "data",
     [
-        (pdf(encrypted=True), "is encrypted: .*qpdf --decrypt"),
-        (pdf()[:-20], "ends too early"),
-        (pdf() + b"\0" * 5_000, "ends too early"),
-        (pdf()[:100] + b"%%EOF", "is broken: cannot read its pages"),
-        (b"%PDF-1.7\n\n%%EOF\n", "is broken"),
-        (b"%PDF-1.7\n" + b" " * 1_000_000 + b"startxref\n9\n%%EOF", "is broken"),
-        (pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 5 >>"), "is broken"),
-        (pdf_of(CATALOG, b"[" * 20_000), "is broken"),
-        (pdf_of(CATALOG, *(b"<< /Type /Pages /Kids [%d 0 R] >>" % (n + 3) for n in range(3000))), "is broken"),
-        (pdf_of(CATALOG, *DOUBLING, b"<< /Type /Page >>"), "is broken"),
-        (b"%PDF-1.7\n" + XREF + zlib.compress(bytes(300_000_000)) + b"\nendstream\nendobj\nstartxref\n9\n%%EOF", "is broken"),
+        pdf(encrypted=True),
+        pdf()[:-20],
+        pdf() + b"\0" * 5_000,
+        pdf()[:100] + b"%%EOF",
+        b"%PDF-1.7\n\n%%EOF\n",
+        b"%PDF-1.7\n" + b" " * 1_000_000 + b"startxref\n9\n%%EOF",
+        pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 5 >>"),
+        pdf_of(CATALOG, b"[" * 20_000),
+        pdf_of(CATALOG, *(b"<< /Type /Pages /Kids [%d 0 R] >>" % (n + 3) for n in range(3000))),
+        pdf_of(CATALOG, *DOUBLING, b"<< /Type /Page >>"),
+        b"%PDF-1.7\n"
+        + XREF
+        + zlib.compress(bytes(300_000_000))
+        + b"\nendstream\nendobj\nstartxref\n9\n%%EOF",
     ],
-)  # fmt: skip
-def test_an_unreadable_pdf(data: bytes, words: str) -> None:
+)
+def test_an_unreadable_pdf(data: bytes) -> None:
     began = time.process_time()
-    with pytest.raises(UsageError, match=f"a.pdf {words}"):
+    with pytest.raises(
+        UsageError, match=r"cannot read the pages of a\.pdf: it is truncated, broken or encrypted"
+    ):
         media_of(data, "a.pdf")
     assert time.process_time() - began < 5.0
 
