@@ -9,9 +9,10 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import threading
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from hashlib import sha256
@@ -45,20 +46,22 @@ _TITLE = 200  # characters
 
 @dataclass(frozen=True)
 class AnthropicPrompt:
-    """The content of a request. `prefix` is a hash of it without cache breakpoints."""
+    """The content of a request. `prefix` is a hash of it without cache breakpoints; `sent_back` has the prefixes of the
+    replies whose thinking is included."""
 
     system: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     messages: list[dict[str, Any]]
     prefix: str
+    sent_back: frozenset[str]
 
 
-def prompt_of(request: Request, cache: str, spec: str) -> AnthropicPrompt:
+def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> AnthropicPrompt:
     """Convert `request` for the model `spec`.
 
     Only the last four cache breakpoints remain, since the longest prefixes save the most. A reply is sent as its blocks
     while they are valid. A signature is bound to the model and to everything before it, so after an edited or omitted
-    turn, later replies are sent as text.
+    turn, later replies are sent as text. So are those with a prefix in `refused`.
     """
     mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"} | ({"ttl": "1h"} if cache == "1h" else {})}
     mark = {} if cache == "off" else mark
@@ -69,12 +72,14 @@ def prompt_of(request: Request, cache: str, spec: str) -> AnthropicPrompt:
     ]
     digest = sha256(json.dumps([_uncached(system), tools]).encode())
     messages: list[dict[str, Any]] = []
+    sent_back: set[str] = set()
     valid = models.with_results(
-        request, lambda reply: reply.spec == spec and reply.prefix in {"", digest.hexdigest()}
+        request, lambda reply: reply.spec == spec and reply.prefix in {"", digest.hexdigest()} - set(refused)
     )
     for message, blocks, results in valid:
         if blocks is not None:
             content = [{**item} for item in blocks.items]
+            sent_back.update({blocks.prefix} - {""})
         else:
             content = []
             for part in results:
@@ -90,7 +95,7 @@ def prompt_of(request: Request, cache: str, spec: str) -> AnthropicPrompt:
     all_blocks = [*system, *(block for message in messages for block in message["content"])]
     for block in [block for block in all_blocks if "cache_control" in block][: -errors.BREAKPOINTS]:
         del block["cache_control"]
-    return AnthropicPrompt(system, tools, messages, digest.hexdigest())
+    return AnthropicPrompt(system, tools, messages, digest.hexdigest(), frozenset(sent_back))
 
 
 def _blocks(parts: Sequence[Part], mark: dict[str, Any]) -> list[dict[str, Any]]:
@@ -206,6 +211,7 @@ def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[st
     return [secret for secret in secrets if isinstance(secret, str) and secret]
 
 
+_THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
 _ADVICE = {
     401: "set a valid one as ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
@@ -215,12 +221,17 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """A Claude model. `name` is the platform's name for it."""
+    """A Claude model.
+
+    `name` is the platform's name for it. `refused` has the hashes of prompt prefixes for which the server rejected the
+    thinking.
+    """
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float = 120.0  # limit without any data; a server sends pings while the model thinks
     platform: str = "anthropic"
+    refused: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def takes(self) -> frozenset[str]:
@@ -243,7 +254,7 @@ class AnthropicModel:
         """Make one attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, self.spec)
         received = StreamedReply(request.tools)
-        prompt = prompt_of(request, self.wishes.cache, self.spec)
+        prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
         for piece in self._stream(request, prompt, received):
             if piece:
                 on_text(piece)
@@ -275,7 +286,7 @@ class AnthropicModel:
             "timeout": anthropic.Timeout(self.read_seconds, connect=http.CONNECT_SECONDS),
         }
         with (
-            self._errors(client, request, received),
+            self._errors(client, request, received, prompt.sent_back),
             client.messages.create(**arguments) as events,
         ):
             kind = events.response.headers.get("content-type", _STREAMS[0])
@@ -292,8 +303,10 @@ class AnthropicModel:
                 raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
 
     @contextmanager
-    def _errors(self, client: Client, request: Request, received: StreamedReply) -> Iterator[None]:
-        """Turn exceptions of the SDK and its libraries into a ModelError."""
+    def _errors(
+        self, client: Client, request: Request, received: StreamedReply, sent_back: frozenset[str]
+    ) -> Iterator[None]:
+        """Turn exceptions of the SDK and its libraries into a ModelError. `sent_back` is that of the prompt."""
         import anthropic
         import httpx2
 
@@ -303,6 +316,12 @@ class AnthropicModel:
         try:
             yield
         except anthropic.APIStatusError as error:
+            if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
+                self.refused.update(sent_back)  # from another account, for example; the text is sufficient
+                raise Retryable(
+                    f"{self.spec} rejected the thinking in its earlier replies: continuing without it",
+                    retry_after=0,
+                ) from error
             secrets = secrets_of(client, error.request)
             raise self._rejection(error, request, received.usage(request), secrets) from error
         except anthropic.APIConnectionError as error:
