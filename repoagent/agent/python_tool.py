@@ -132,7 +132,7 @@ class KernelSession:
         parts = [note, status, fence(shown, "output") if shown else ""]
         if output.write_error:
             parts.append(f"Some of the output was not saved: {output.write_error}.")
-        parts += [look_again().strip(), runner.explain(shown).strip()]
+        parts.append(look_again().strip())
         data = {"how": cell.ending, "seconds": round(cell.seconds, 3), "output": runner.shown_as(file)}
         data |= {"error": cell.error} if cell.error else {}
         text = "\n".join(filter(None, parts))

@@ -1,10 +1,8 @@
-"""The confinement of a run's commands: the sandbox, the files that are hidden from commands and from git's output, and
-explanations for the model of errors that the confinement causes."""
+"""The confinement of a run's commands: the sandbox, and the files hidden from commands and from git's output."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -232,37 +230,3 @@ def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
 
 def _case_insensitive(pattern: str) -> str:
     return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
-
-
-# Errors of pip, libc, Node, Go and Rust without a network, and of programs in offline mode.
-_NETWORK = (
-    r"from versions: none|could(?: not|n't) resolve|temporary failure in name resolution|name or service not known"
-    r"|network is unreachable|no address associated with hostname|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b"
-    r"|no such host|failed to lookup address|GOPROXY=off|\bENOTCACHED\b|--offline was specified"
-    r"|network connectivity is disabled"
-)
-_WRITE = r"read-only file system|\bEROFS\b"
-_DENIED = r"|permission denied|\bEACCES\b"  # without mounts
-
-
-def error_explainer(confinement: Confinement) -> Callable[[str], str]:
-    """Return a function that looks in a command's output for errors caused by the limits of the sandbox, and explains
-    them. It explains each limit only once."""
-    sandbox, explanations = confinement.sandbox, {}
-    if sandbox is not None:
-        without_mounts = not sandbox.mounting
-        explanations[_WRITE + _DENIED if without_mounts else _WRITE] = (
-            f"The sandbox lets commands write only {' and '.join(confinement.writable())}, and not `.git`. "
-            "Write there, or say what is missing: only the user can allow a folder, with `run.write`."
-        )
-        if not confinement.policy.network:
-            explanations[_NETWORK] = (
-                "Commands have no network in this run, so nothing can be installed or downloaded. Do without, "
-                "or say that the user must pass `--network`."
-            )
-
-    def explain(output: str) -> str:
-        limits = [pattern for pattern in explanations if re.search(pattern, output, re.IGNORECASE)]
-        return "\n".join(explanations.pop(pattern) for pattern in limits)
-
-    return explain

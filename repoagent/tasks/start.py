@@ -217,7 +217,8 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
         f"in a sandbox: {network}; they can write {writable}; all else{home_text} is read-only, "
-        "including `.git`; files with secrets are hidden or empty"
+        "including `.git`; files with secrets are hidden or empty; only the user can allow more, with `run.write` "
+        "or `--network`"
     )
     yield from confinement.sandbox.narrows(policy)
 

@@ -36,7 +36,7 @@ from repoagent.tasks.file_tools import change_tools, output_name, reading_tools,
 from repoagent.tasks.finish import FinishTool
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.sandbox import Confinement, are_blobs, error_explainer, hidden_paths, hiding_variables
+from repoagent.tasks.sandbox import Confinement, are_blobs, hidden_paths, hiding_variables
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
 from repoagent.tasks.subagents import SubagentPool, delegate_tools
 from repoagent.tasks.user_programs import EVENTS, UserHooks, plugin_tools
@@ -223,7 +223,6 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         watch=CommandWatch(context.worktree, change_set, say, audit_all, guard),
         audit=context.audit,
         shown_as=output_name,
-        explain=error_explainer(confinement),
         running=context.ui.running,
         timeout=context.settings.number("run.timeout"),
     )

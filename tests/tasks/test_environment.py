@@ -136,15 +136,3 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
     assert said in "".join(message.text for message in first(repo).messages)
     monkeypatch.chdir(repo.top)
     assert "the user is in" not in "".join(message.text for message in first(repo).messages)
-
-
-@confined
-@pytest.mark.parametrize("again", [False, True])
-def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -> None:
-    failing = "<run>echo 'ERROR: from versions: none'; touch ~/x; exit 1</run>"
-    _, model, user = go(repo, *[failing] * (1 + again), FINISH, FINISH, mode="auto")
-    first, *later = [seen.text for seen in user.observations if seen.kind == "run"]
-    assert "--network" in first
-    assert "run.write" in first  # with mounts and without
-    assert not any("--network" in text or "run.write" in text for text in later)
-    assert model.last_prompt.count("no network in this run") == 1

@@ -41,7 +41,6 @@ class CommandRunner:
     watch: called before a command, with whether a background command may have written files since the last call. It
         returns a function to call after the command, which says which files changed.
     shown_as: returns the name of an output file for the model.
-    explain: says which limit of the sandbox caused an error in an output.
     running: called with each foreground command and its output file.
     timeout, longest: the default and the maximum time limit, in seconds.
     budget: the maximum number of bytes of an output to show.
@@ -59,7 +58,6 @@ class CommandRunner:
     watch: Callable[[bool], Callable[[], str]] = lambda background: lambda: ""
     audit: Callable[[Mapping[str, object]], None] = lambda event: None
     shown_as: Callable[[Path], str] = str
-    explain: Callable[[str], str] = lambda output: ""
     running: Callable[[str, Path], None] = lambda command, output: None
     timeout: float = 120.0
     longest: float = 3600.0
@@ -243,7 +241,7 @@ class CommandRunner:
                 'Processes that the command left running were killed; use background="yes" for anything that should '
                 "keep running."
             )
-        text = "\n".join(filter(None, [*parts, changed, self.explain(output).strip()]))
+        text = "\n".join(filter(None, [*parts, changed]))
         ok = command.exit == 0 or bool(meaning)
         return Observation("run", text, ok=ok, data=self._data(command, name), blocks=False)
 
@@ -268,7 +266,7 @@ class CommandRunner:
         ended = command.has_ended()
         head = f"{name} has ended: {command.how()}" if ended else f"{name} is running"
         changed = self._look_before(command.job)() if ended and self._report(name) else ""
-        text = "\n".join(filter(None, [head, output or "No new output.", changed, self.explain(output)]))
+        text = "\n".join(filter(None, [head, output or "No new output.", changed]))
         ok = not ended or command.exit == 0 or command.stopped == "killed by you"
         return Observation(kind, text, ok, data=self._data(command, name))
 
