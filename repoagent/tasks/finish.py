@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.plan import plan_news, read_plan
+from repoagent.agent.plan import read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
-from repoagent.errors import CheckFailed, NothingDone, Refused
+from repoagent.errors import CheckFailed, NothingDone
 from repoagent.git.worktree import current_branch, operation_in_progress
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
-from repoagent.storage.atomic import set_aside
 from repoagent.storage.secrets import without_secrets
 from repoagent.tasks.changes.change_set import names_of
 from repoagent.tasks.restore import remaining_changes
@@ -34,21 +32,6 @@ REFUSED_EDIT, KEPT_OUT = "refused_edit", "kept_out"  # reasons of a refused fini
 _REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds of observations
 
 
-def repair_plan(context: RunContext) -> None:
-    """Rename an unreadable plan with a warning, and rebuild it from the conversation."""
-    path = context.run_dir.plan
-    try:
-        read_plan(path)
-    except Refused as error:
-        with suppress(FileNotFoundError):  # the user has just repaired it
-            renamed = set_aside(path)
-            context.ui.say(
-                f"warning: {error}; renamed it to {renamed.name}, and rebuilt the plan from the conversation"
-            )
-            state = context.state
-            plan_news(path, state.turns, [tool.name for tool in context.tools], state.nonce)
-
-
 def turns_since_user(state: State) -> Sequence[Turn]:
     """The turns from the user's last prompt on; messages sent during the run do not count as prompts."""
     prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
@@ -58,7 +41,6 @@ def turns_since_user(state: State) -> Sequence[Turn]:
 def unfinished_work(context: RunContext) -> Sequence[str]:
     """The reasons why the run is not finished, for the model."""
     reasons = []
-    repair_plan(context)
     if context.change_set.changes and context.may_commit:
         reasons.append("you have changed files and have not finished")
     if context.edit_is_missing:
@@ -97,7 +79,6 @@ class FinishTool:
         if unread(context.run_dir):
             text = "The user has sent a message; read it first."
             return Observation("finish", text, ok=False, shown="")
-        repair_plan(context)
         if context.request.plan_only:
             return Observation("finish", summary, final=True)
         unfinished = read_plan(context.run_dir.plan).open

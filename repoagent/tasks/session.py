@@ -32,7 +32,7 @@ from repoagent.storage.json_files import timestamp
 from repoagent.storage.layout import Layout, ensure_root
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
+from repoagent.tasks.finish import turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
 from repoagent.tasks.restore import conflict_message, remaining_changes, revert_changes, write_reverse
 from repoagent.tasks.run_context import (
@@ -265,13 +265,9 @@ class RunSession:
                 context.ui.note("received a message")
                 yield Turn("user", turn.text, {**turn.meta, "message": name, "time": timestamp()})
         self.live.confirm()
-        repair_plan(context)
-        try:
-            names = [tool.name for tool in context.tools]
-            if news := plan_news(context.run_dir.plan, state.turns, names, state.nonce):
-                yield news
-        except Refused as error:  # the user has just replaced it
-            context.ui.say(f"warning: {error}")
+        names = [tool.name for tool in context.tools]
+        if news := plan_news(context.run_dir.plan, state.turns, names, state.nonce):
+            yield news
         before_turn = self.toolset.hooks("before_turn", context.model_setup.meter.attempts + 1).text
         texts = [*self.toolset.notices(), before_turn]
         if text := "\n\n".join(filter(None, texts)):

@@ -9,7 +9,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.edit.undo import undo
-from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, UsageError
+from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, Refused, UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
@@ -144,31 +144,21 @@ def test_the_third_reason_not_to_finish_ends_the_run(
         assert go(repo, DONE, prompt="never mind the check")[0].kind == "done"
 
 
-@pytest.mark.parametrize("broken", ["folder", "latin-1"])
-def test_an_unreadable_plan_is_renamed_and_rebuilt(repo: GitRepo, broken: str) -> None:
-    """The run cannot finish until its tasks are done, or it says why one is open."""
-    is_folder = broken == "folder"
+def test_an_unreadable_plan_ends_the_run(repo: GitRepo) -> None:
+    """The file is kept. When it is repaired, the run is resumed."""
     plan = run_dir(repo).plan
 
     def spoil(request: Request) -> str:
-        text = plan.read_text()
-        plan.unlink()
-        if is_folder:
-            plan.mkdir()
-            (plan / "mine").write_text("kept")
-        else:
-            plan.write_bytes((text + "caf\xe9\n").encode("latin-1"))
+        plan.write_bytes((plan.read_text() + "caf\xe9\n").encode("latin-1"))
         return DONE
 
-    last = '<task n="1" state="done"/>' + DONE if is_folder else '<finish open="optional">two</finish>'
-    outcome, _, user = go(repo, '<task add="Make it two"/>', EDIT, spoil, last)
-    refused = next(seen.text for seen in user.observations if seen.kind == "finish")
-    assert refused.startswith("Tasks of the plan are open: 1 Make it two")
+    with pytest.raises(Refused, match=r"plan.md is not UTF-8 \(line 6\); save it as UTF-8 or move it away"):
+        go(repo, '<task add="Make it two"/>', EDIT, spoil)
+    plan.write_text(plan.read_text(encoding="latin-1"), encoding="utf-8")
+    outcome, _, user = go(repo, '<finish open="optional">two</finish>', prompt="")
+    assert user.observations[0].text.startswith("Tasks of the plan are open: 1 Make it two")
+    assert outcome.text.endswith("Still open: optional")
     assert (outcome.kind, len(outcome.commits)) == ("done", 1)
-    assert outcome.text.endswith("Still open: optional") == (not is_folder)
-    assert "renamed it to plan.md.broken-1" in "\n".join(user.messages)
-    aside = plan.with_name("plan.md.broken-1")
-    assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()
 
 
 @pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
