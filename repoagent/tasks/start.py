@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -18,13 +18,12 @@ from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, extra_turn, ste
 from repoagent.edit.checks import preflight
 from repoagent.edit.prompt.blocks import facts_block, quote_path
 from repoagent.edit.request import EditRequest
-from repoagent.errors import RepoagentError, UsageError
+from repoagent.errors import UsageError
 from repoagent.git.files import is_ignored
 from repoagent.git.index import read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree, gather_facts
 from repoagent.llm.conversation import Turn
-from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import timestamp
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import INDEX, names_of, paths_of, quote_unless_plain
@@ -36,22 +35,6 @@ from repoagent.uses.request_symbols import start_search
 NAMES = "names"  # the kind of the turn that lists where names are defined
 ENVIRONMENT = "environment"  # the kind of its turn
 LISTED = 600  # characters of the listing of the top folder
-MOST = 2  # commands that run tests
-_LARGEST = 1 << 20  # bytes of a file in _TESTS
-_MAKE = r"^(test|tests|check)[ \t]*:(?!=)"
-# how to recognize the project's test command: a file, a pattern in it, and the command
-_TESTS = (
-    ("GNUmakefile", _MAKE, "make {}"),
-    ("makefile", _MAKE, "make {}"),
-    ("Makefile", _MAKE, "make {}"),
-    ("package.json", r'"test"\s*:\s*"(?!"|.*no test specified)', "npm test"),
-    ("pytest.ini", r"", "pytest"),
-    ("pyproject.toml", r"^\[tool\.pytest[.\]]", "pytest"),
-    ("tox.ini", r"^\[pytest\]", "pytest"),
-    ("setup.cfg", r"^\[tool:pytest\]", "pytest"),
-    ("Cargo.toml", r"", "cargo test"),
-    ("go.mod", r"", "go test ./..."),
-)
 # Not repeated after a kill, because it is unknown how much they did.
 NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
@@ -166,8 +149,7 @@ def current_folder(top: Path) -> str:
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
-    """A text for the model about the run's environment: system, limits on commands, mode, check, tests and the top
-    folder."""
+    """A text for the model about the run's environment: system, limits on commands, mode, check and the top folder."""
     tools = {tool.name for tool in context.tools}
     runs, edits = "run" in tools, EDIT in tools
     try:
@@ -195,9 +177,6 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
     if context.request.check and edits:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
     names = tuple(_top(context))
-    if runs and (tests := _tests(context.worktree.top, names)):
-        commands = [f"`{command}` ({file})" for command, file in tests.items()]
-        lines.append(f"tests: {', '.join(commands[:MOST])}")
     lengths = accumulate(len(quote_unless_plain(name)) + 1 for name in names)
     listed = list(map(quote_unless_plain, names[: sum(length <= LISTED for length in lengths)]))
     omitted = [f"and {len(names) - len(listed)} more"] if len(names) > len(listed) else []
@@ -238,19 +217,3 @@ def _top(context: RunContext) -> Iterator[str]:
             continue
         if name not in ignored or name == "node_modules" or os.access(top / name / "pyvenv.cfg", os.F_OK):
             yield label
-
-
-def _tests(top: Path, names: Collection[str]) -> dict[str, str]:
-    """The commands that run the project's tests, by the file that defines them; text of the files is not quoted."""
-    pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
-    commands: dict[str, str] = {}
-    for name, pattern, command in _TESTS:
-        try:
-            data = read_regular(top / name, most=_LARGEST) if name in names else None
-        except RepoagentError:  # a link, or too large
-            continue
-        match = re.search(pattern, (data or b"").decode("utf-8", "replace"), re.MULTILINE)
-        if data is not None and match:
-            has_own = command == "pytest" and pytest and os.access(top / pytest, os.X_OK)
-            commands.setdefault(pytest if has_own else command.format(*match.groups()), name)
-    return commands
