@@ -26,7 +26,7 @@ from repoagent.git.worktree import WorkTree, gather_facts
 from repoagent.llm.conversation import Turn
 from repoagent.storage.json_files import timestamp
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import INDEX, names_of, paths_of, quote_unless_plain
+from repoagent.tasks.changes.change_set import ChangeSet, names_of, paths_of, quote_unless_plain
 from repoagent.tasks.changes.snapshot import settle_command
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
@@ -54,7 +54,7 @@ def start_conversation(
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
         raise UsageError(f'run {context.run_dir.name} has nothing to resume; use `repoagent run "PROMPT"`')
-    for text in filter(None, (adopted, *_since_last_process(context, state))):
+    for text in filter(None, (adopted, *_since_last_process(context.change_set))):
         state = state.with_turn(extra_turn("observation", mask(text), "notice"))
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`", earlier_names, re.MULTILINE)
@@ -84,21 +84,12 @@ def start_conversation(
     return state
 
 
-def _since_last_process(context: RunContext, state: State) -> list[str]:
-    change_set = context.change_set
+def _since_last_process(change_set: ChangeSet) -> list[str]:
     texts = [settle_command(change_set)]
     if vanished := change_set.drop_vanished():
         texts.append(
             f"The files no longer contain your changes to {', '.join(vanished)}: someone undid them. Make "
             "them again if they are still wanted."
-        )
-    edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
-    if edited and not (change_set.folder / INDEX).exists():
-        change_set.drop(())  # saves the change set, so that this notice appears once
-        texts.append(
-            "This conversation continues without its run's folder, perhaps on another machine: these "
-            "files may not contain the changes it describes, and none of them count as your change. Look "
-            "at the files first."
         )
     return texts
 

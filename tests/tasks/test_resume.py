@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -138,17 +137,6 @@ def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
     assert "The files no longer contain your changes to f.txt" in model.last_prompt
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert outcome.left == ()
-
-
-def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
-    """Only the conversation exists, as in another clone: the model is asked once to look at the files."""
-    killed(repo, EDIT)
-    shutil.rmtree(run_dir(repo).folder)
-    repo.git("checkout", "f.txt")
-    killed(repo, prompt="")
-    outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert model.last_prompt.count("continues without its run's folder") == 1
-    assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
 
 
 @pytest.mark.parametrize("by_command", [False, True])
