@@ -128,7 +128,7 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
         raise UsageError("--continue, --resume and --conversation cannot be combined")
     if options.continues or (options.resume == LAST and not has_conversation(LAST)):
         for run in list_runs(dirs):
-            if not run.starting and run.record.kind == kind and not run.record.parent:
+            if run.record.kind == kind and not run.record.parent:
                 return run.name, False
         begin = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
         raise NothingDone(f"no {kind} to resume; start one with {begin}")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.memory.conversations import conversation_names
 from repoagent.storage import json_files
-from repoagent.storage.atomic import is_temporary, read_regular, set_aside_broken
+from repoagent.storage.atomic import read_regular, set_aside_broken
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
 from repoagent.tasks.runs import directory
@@ -20,7 +18,6 @@ from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, RunDirectory,
 
 KILLED, CONVERSATION, UNREADABLE = "killed", "conversation", "unreadable"
 LAST = "last"
-_STARTING = 60.0  # seconds that a subagent may take to write its first record
 _NAMED = 5  # runs listed in a message
 
 
@@ -54,11 +51,6 @@ class Run:
         return self.state == RUNNING
 
     @property
-    def starting(self) -> bool:
-        """Whether the run is in progress but has not written its record yet."""
-        return self.is_live and not self.record.started
-
-    @property
     def exit_code(self) -> int:
         """The exit code of its last process; 130 if it was killed."""
         if self.state not in ENDS:
@@ -68,33 +60,20 @@ class Run:
 
 def list_runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, newest first. A malformed `run.json` is renamed with a warning, or left unchanged if `warn` is None."""
-    folders = set(directory.names_of_folders(layout))
-    all_runs = [_run(RunDirectory(layout, name), warn) for name in folders]
-    all_runs = [run for run in all_runs if run.state != UNREADABLE or not _is_empty(run.run_dir)]
-    all_runs += [
-        _conversation_only(RunDirectory(layout, name))
-        for name in conversation_names(layout)
-        if name.casefold().startswith(directory.OF_RUNS) and name not in folders
+    conversations = {
+        name for name in conversation_names(layout) if name.casefold().startswith(directory.OF_RUNS)
+    }
+    names = {*directory.names_of_folders(layout), *conversations}
+    all_runs = [read_run(RunDirectory(layout, name), warn=warn) for name in names]
+    listed = [
+        run for run in all_runs if run.state != CONVERSATION or os.path.lexists(run.run_dir.conversation)
     ]
-    return sorted(all_runs, key=lambda run: (run.process_started, run.name), reverse=True)
-
-
-def _is_empty(run_dir: RunDirectory) -> bool:
-    """Whether the process was killed before it wrote a file, or is about to write the first."""
-    try:
-        return all(is_temporary(name) for name in os.listdir(run_dir.folder))  # noqa: PTH208  (names only)
-    except OSError:
-        return False
-
-
-def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
-    """The current state of the run in `run_dir`. A run may have a conversation but no directory."""
-    return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
+    return sorted(listed, key=lambda run: (run.process_started, run.name), reverse=True)
 
 
 def find_run(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
-    """The run with this name, short name or unique prefix of either. "last" means the newest run that has started and
-    is not a subagent. Raises UsageError if no run matches or more than one does."""
+    """The run with this name, short name or unique prefix of either. "last" means the newest run that is not
+    a subagent. Raises UsageError if no run matches or more than one does."""
     return choose_run(list_runs(layout, warn=warn), name)
 
 
@@ -106,10 +85,9 @@ def choose_run(all_runs: Sequence[Run], name: str) -> Run:
         if run.name == name:
             return run
     if name == LAST:
-        started = [run for run in all_runs if not run.starting]
-        if not started:
-            raise UsageError(f"run {all_runs[0].name} is still starting; try again in a second")
-        return next((run for run in started if run.state != UNREADABLE and not run.record.parent), started[0])
+        return next(
+            (run for run in all_runs if run.state != UNREADABLE and not run.record.parent), all_runs[0]
+        )
     matches = [run for run in all_runs if run.short == name] or [
         run for run in all_runs if name and (run.name.startswith(name) or run.short.startswith(name))
     ]
@@ -132,31 +110,26 @@ def subagents_of(run: Run, among: Iterable[Run]) -> list[Run]:
 
 
 def run_tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in the given order with depth 0, each followed by its subagents with depth 1, oldest first. Each run is
-    listed once, even if runs name each other as parents."""
+    """Runs in the given order with depth 0, each followed by its subagents with depth 1, oldest first."""
     names = {run.name for run in all_runs}
-    top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}
     for run in reversed(all_runs):
         below.setdefault(run.record.parent, []).append((1, run))
     rows: list[tuple[int, Run]] = []
     for run in all_runs:
-        if run.record.parent not in top_level:
-            rows += [(0, run), *(below.get(run.name, []) if run.name in top_level else [])]
+        if run.record.parent not in names:
+            rows += [(0, run), *below.get(run.name, [])]
     return rows
 
 
-def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
+def read_run(run_dir: RunDirectory, *, warn: Warn | None = to_stderr) -> Run:
+    """The current state of the run in `run_dir`, which may only have a conversation."""
     try:
         data = read_regular(run_dir.record, most=directory.MOST)
     except Refused as error:
         return _without_record(run_dir, UNREADABLE, f"could not read its run.json: {error}")
     if data is None:
-        changed = _changed(run_dir)
-        is_starting = os.path.lexists(run_dir.subagent) and time.time() - changed < _STARTING
-        if is_starting or lock_holder(run_dir.lock):
-            return replace(_without_record(run_dir, RUNNING), process_started=changed)
-        return _without_record(run_dir, UNREADABLE, "it has no run.json")
+        return _without_record(run_dir, RUNNING if lock_holder(run_dir.lock) else CONVERSATION)
     value = json_files.parse_document(data)
     if value is None:
         if warn is not None:
@@ -177,24 +150,22 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     return Run(run_dir, record, state, started or _changed(run_dir))
 
 
-def _conversation_only(run_dir: RunDirectory) -> Run:
+def _without_record(run_dir: RunDirectory, state: str, problem: str = "") -> Run:
+    """A run whose record cannot be read. A generated name has its kind and the time of its start; the conversation has
+    its prompt."""
     try:
         text = (read_regular(run_dir.conversation) or b"").decode("utf-8", "replace")
     except Refused:  # a link; list the name anyway
         text = ""
     first_turn = text.partition("\n## [")[2].partition("\n")[2].partition("\n## [")[0]
-    return _without_record(run_dir, CONVERSATION, prompt=directory.first_line(first_turn))
-
-
-def _without_record(run_dir: RunDirectory, state: str, problem: str = "", prompt: str = "") -> Run:
-    """A run whose record cannot be read; a generated name has its kind and the time of its start."""
     kind = "chat" if run_dir.name.casefold().startswith("chat-") else "run"
     try:
         digits = "".join(run_dir.name.split("-")[1:3])
         started = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, OverflowError):
         started = _changed(run_dir)
-    return Run(run_dir, RunRecord(prompt, run_dir.name, kind), state, started, problem)
+    record = RunRecord(directory.first_line(first_turn), run_dir.name, kind)
+    return Run(run_dir, record, state, started, problem)
 
 
 def _changed(run_dir: RunDirectory) -> float:
