@@ -35,8 +35,7 @@ from repoagent.storage.atomic import read_regular, write_whole
 
 VERSION = 1
 INDEX, _COMMIT = "index.json", "commit.json"
-# the lists in the index, with their names in the first version
-_LISTS = {"changes": "changes", "candidates": "candidates", "pending": "coming"}
+_LISTS = ("changes", "candidates", "pending")  # in the index
 _MODES = {None, "", REGULAR, EXECUTABLE, SYMLINK}
 _NAMED = 20  # file names in a sentence
 
@@ -112,9 +111,7 @@ class ChangeSet:
     def settle_commit(self) -> str | None:
         """After a kill, return the commit of the run's last edit and drop the changes in it. Returns None if there is
         none or it was undone. Call this after the journals are settled, because they record the commits."""
-        path = self.folder / _COMMIT
-        path = path if path.exists() else path.with_name("landing.json")  # of the first version
-        value = json_files.read_document(path, version=VERSION)
+        value = json_files.read_document(self.folder / _COMMIT, version=VERSION)
         if value is None:
             return None
         edit = next((edit for edit in list_edits(self.worktree) if edit.id == value.get("edit")), None)
@@ -259,11 +256,8 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:
         return ChangeSet(worktree, folder)
-    lists = {
-        name: tuple(_read_change(folder, item) for item in value.get(name, value.get(old)) or ())
-        for name, old in _LISTS.items()
-    }
-    lines = value.get("overlapping", value.get("mixed"))
+    lists = {name: tuple(_read_change(folder, item) for item in value.get(name) or ()) for name in _LISTS}
+    lines = value.get("overlapping")
     overlapping = {
         str(path): tuple((int(first), int(last)) for first, last in pairs)
         for path, pairs in (lines if isinstance(lines, dict) else {}).items()

@@ -135,7 +135,6 @@ ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its proce
 }
 LONGEST = 2_000  # characters of the text; the full text is in the conversation
 _PROMPT = 300
-_EARLIER = {"activity": "doing", "options": "said", "pid_start": "born", "process_started": "begun"}
 _START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22 in proc(5)
 
 
@@ -180,11 +179,10 @@ class RunRecord:
 
 
 def from_dict(value: Mapping[str, Any]) -> RunRecord:
-    """Read a record, even one written by an earlier version. Raises Refused if a field has the wrong type."""
-    value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
-    options = value.pop("options", None)
+    """The record in `run.json`. Raises Refused if a field has the wrong type."""
+    options = value.get("options")
     try:
-        record = json_files.decode(RunRecord, value)
+        record = json_files.decode(RunRecord, {**value, "options": {}})
     except TypeError as error:
         raise Refused(f"run.json is malformed: {error}") from error
     return replace(record, options=options) if isinstance(options, dict) else record

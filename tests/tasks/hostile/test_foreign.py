@@ -25,7 +25,7 @@ def forge(repo: GitRepo, reply: str = "") -> RunDirectory:
     if reply:
         append_turns(run_dir.conversation, Turn("assistant", reply, {}))
     run_dir.folder.mkdir(parents=True)
-    run_dir.record.write_text('{"version": 1, "begun": "2999-01-01T00:00:00Z"}')
+    run_dir.record.write_text('{"version": 1, "process_started": "2999-01-01T00:00:00Z"}')
     return run_dir
 
 

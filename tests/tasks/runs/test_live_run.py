@@ -14,7 +14,7 @@ from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refuse
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs.control import RunStopped, live_run
-from repoagent.tasks.runs.directory import RunDirectory, RunRecord, from_dict
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord
 from repoagent.tasks.runs.list import Run, list_runs, read_run
 from tests.tasks.runs.conftest import USED, Start
 
@@ -171,10 +171,3 @@ def test_a_full_disk_at_the_end_does_not_hide_the_error(task: RunDirectory) -> N
         task.record.mkdir()
         raise ModelError("no answer")
     assert len(warnings) == 1 and "could not record how" in warnings[0]
-
-
-def test_names_of_an_earlier_version_are_read() -> None:
-    value = {"doing": "reads", "said": {"check": "true"}, "begun": "2026-01-01T00:00:00Z", "born": "7"}
-    record = from_dict(value)
-    assert (record.activity, record.options, record.pid_start) == ("reads", {"check": "true"}, "7")
-    assert from_dict({**value, "activity": "writes"}).activity == "writes"
