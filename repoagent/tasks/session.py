@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Observation
 from repoagent.agent.context_window.window import estimate_turns, shown_turns
@@ -31,7 +30,7 @@ from repoagent.llm.usage import Limits, Meter
 from repoagent.storage.json_files import timestamp
 from repoagent.storage.layout import Layout, ensure_root
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.change_set import names_of, open_change_set
 from repoagent.tasks.finish import turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
 from repoagent.tasks.restore import conflict_message, remaining_changes, revert_changes, write_reverse
@@ -44,16 +43,13 @@ from repoagent.tasks.run_context import (
     edit_request,
     shown_in,
 )
-from repoagent.tasks.runs.control import LiveRun, live_run, remove_orphaned, unread
+from repoagent.tasks.runs.control import LiveRun, live_run, unread
 from repoagent.tasks.runs.directory import ENDS, RunDirectory, RunRecord, refuse_foreign
 from repoagent.tasks.runs.list import read_run
 from repoagent.tasks.sandbox import Confinement, create_confinement
 from repoagent.tasks.start import check_can_commit, start_conversation
 from repoagent.tasks.subagents import merge_changes
 from repoagent.tasks.toolset import Toolset, create_gate, create_toolset
-
-if TYPE_CHECKING:
-    pass
 
 _SHORT = 0.1  # of a model's window: `compact_conversation` refuses a shorter conversation
 
@@ -286,21 +282,14 @@ class RunSession:
 
     def _refuse_lost(self) -> None:
         """Raise Refused if the run's folder was removed: its changes can no longer be separated from other work."""
-        if not self.live.lost:
-            return
-        context = self.context
-        remove_orphaned(context.run_dir)
-        names = [change.name for change in context.change_set.changes]
-        text = "all its changes are committed"
-        if names:
-            text = f"its uncommitted changes ({', '.join(names)}) are still in your files"
-        if context.run_dir.conversation.exists():
-            ensure_root(context.layout)
-            text += f"; the conversation is in {context.run_dir.conversation}"
-        raise Refused(
-            f"the folder of run {context.run_dir.name} was removed (by `git clean -x`, for example), which "
-            f"ended the run: {text}"
-        )
+        if self.live.lost:
+            name = self.context.run_dir.name
+            files = names_of([change.name for change in self.context.change_set.changes])
+            ensure_root(self.context.layout)
+            raise Refused(
+                f"the folder of run {name} was removed (by `git clean -x`, for example), which ended the run; its "
+                f"uncommitted changes are still in your files: {files or 'none'}"
+            )
 
     def _before_answer(self, state: State) -> Observation | None:
         """The observation for a reply without an action: new messages; then, once, what is unfinished. Raises

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 ENDING = ".md"
 LARGEST = 256 * 1024  # bytes of a message
-AT_ONCE = 20  # messages that `LiveRun.control` returns
 _POLL = (0.05, 0.5)  # seconds between two checks while waiting for a run: the first, the longest
 _WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
-_REMOVED = ".gone-"  # prefix of a folder that is being removed
 
 
 class NotRunning(Refused):
@@ -105,19 +103,11 @@ def stop_run(run: Run) -> list[Run]:
 def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its subagents, and return the runs that got it.
 
-    A process gets it only if it holds the lock of the run, and has the process id and start time in run.json. Raises
-    NotRunning if the run has ended, Refused if a process may not be signaled.
+    A process gets it only if it holds the lock of the run, has the process id and start time in run.json, and belongs
+    to the user. Raises NotRunning if the run has ended.
     """
-    ended = []
-    for target in _with_subagents(run):
-        try:
-            if target.is_live and directory.terminate_process(target.record):
-                ended.append(target)
-        except PermissionError as error:
-            raise Refused(
-                f"cannot end process {target.record.pid} of run {target.name}: it belongs to another user"
-            ) from error
-    return ended
+    targets = _with_subagents(run)
+    return [target for target in targets if target.is_live and directory.terminate_process(target.record)]
 
 
 def wait_for_run(run: Run, timeout: float | None = None) -> Run:
@@ -163,43 +153,27 @@ def delete_run(run: Run) -> bool:
             conversation = conversation_named(run_dir.layout, run.name)
             if (data := read_regular(conversation.path)) is not None:
                 conversation_log.change_conversation(run_dir.layout, conversation, data, None, "delete")
-        _remove(run_dir)
+        removed = f".gone-{os.urandom(6).hex()}"  # so that a kill leaves no part of a run
+        try:
+            with open_folder(run_dir.layout.runs) as parent:
+                os.rename(run_dir.name, removed, src_dir_fd=parent, dst_dir_fd=parent)
+            shutil.rmtree(run_dir.layout.runs / removed)
+        except FileNotFoundError:  # it has only a conversation
+            pass
+        except OSError as error:
+            raise system_failed("remove", run_dir.folder, error) from error
     return data is not None
 
 
-def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove the directory of a deleted run if the run recreated it by writing to it. Such a directory has no lock
-    file."""
-    if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
-        _remove(run_dir)
-
-
-def _remove(run_dir: RunDirectory) -> None:
-    """Rename the folder, then remove it; the next call removes the rest after a kill."""
-    try:
-        with open_folder(run_dir.layout.runs) as parent:
-            os.rename(run_dir.name, f"{_REMOVED}{os.urandom(6).hex()}", src_dir_fd=parent, dst_dir_fd=parent)
-            names = os.listdir(parent)  # noqa: PTH208  (of a descriptor)
-        for name in names:
-            if name.startswith(_REMOVED):
-                shutil.rmtree(run_dir.layout.runs / name)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise system_failed("remove", run_dir.folder, error) from error
-
-
 def _clear(path: Path) -> None:
-    """Remove a request, a file of any type."""
+    """Remove a request, which is not a folder."""
     try:
         with open_folder(path.parent) as parent:
             os.unlink(path.name, dir_fd=parent)
     except FileNotFoundError:
         pass
     except OSError as error:
-        if not path.is_dir():  # systems disagree on the error for a folder
-            raise system_failed("remove", path, error) from error
-        set_aside(path)
+        raise system_failed("remove", path, error) from error
 
 
 class LiveRun:
@@ -246,7 +220,7 @@ class LiveRun:
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """Return at most AT_ONCE new messages, in order, as a mapping from file names to texts.
+        """Return the new messages, in order, as a mapping from file names to texts.
 
         The next call of this method or of `confirm` confirms that the conversation contains them. Links and files above
         LARGEST are renamed with a warning. Raises RunStopped if the user stops the run, Refused if the inbox is not a
@@ -260,7 +234,7 @@ class LiveRun:
                 "stopped on request",
             )
         texts: dict[str, str] = {}
-        for name in _messages(self.run_dir.inbox)[:AT_ONCE]:
+        for name in _messages(self.run_dir.inbox):
             path = self.run_dir.inbox / name
             try:
                 data = read_regular(path, most=LARGEST)

@@ -236,12 +236,12 @@ def pid_start(pid: int) -> str:
 
 
 def terminate_process(record: RunRecord) -> bool:
-    """Send SIGTERM to the process in the record of a run whose lock is held. Returns False if the process has ended,
-    or if its id now belongs to another process. Raises PermissionError if the process belongs to another user."""
+    """Send SIGTERM to the process in the record of a run whose lock is held. Returns False if the process has ended or
+    belongs to another user, or if its id now belongs to another process."""
     if not record.pid_start or pid_start(record.pid) != record.pid_start:
         return False
     try:
         os.kill(record.pid, signal.SIGTERM)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     return True

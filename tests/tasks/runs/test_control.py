@@ -86,20 +86,17 @@ def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) ->
         assert control.unread(run_dir) == 0
         assert {path.name for path in run_dir.inbox.glob("*broken*")} == {f"{n}.md.broken-1" for n in "bcd"}
         assert (run_dir.inbox / "d.md.broken-1").stat().st_size == 2**30
-        for number in range(control.AT_ONCE + 3):
-            put(run_dir, f"{number:03}.md", f"{number}")
-        assert [*live.control().values()] == [str(number) for number in range(control.AT_ONCE)]
         put(run_dir, "full.md", "x" * control.LARGEST)
-        assert [len(text) for text in live.control().values()] == [2, 2, 2, control.LARGEST]
+        assert [len(text) for text in live.control().values()] == [control.LARGEST]
         live.ended("done", "")
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "make",
-    [Path.touch, Path.mkdir, lambda path: (path / "x").mkdir(parents=True), os.mkfifo, lambda path: path.symlink_to("x")],
-    ids=["file", "folder", "full folder", "pipe", "dangling link"],
-)  # fmt: skip
+    [Path.touch, os.mkfifo, lambda path: path.symlink_to("x")],
+    ids=["file", "pipe", "dangling link"],
+)
 def test_a_stop_file_of_any_type_stops_once(start: Start, make: Callable[[Path], None]) -> None:
     worker = start()
     path = worker.run_dir.stop
@@ -195,8 +192,6 @@ def test_a_deleted_conversation_can_be_restored_unless_it_was_named(repo: GitRep
         and not mine.folder.exists()
     )
     data = run_dir.conversation.read_bytes()
-    (layout.runs / ".gone-abc").mkdir()
-    (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
     assert control.delete_run(find_run(layout, run_dir.name))
     assert list_runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
     conversation_log.reverse_change(
