@@ -116,7 +116,10 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
         return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
         return None
-    _forget_missing(worktree, folder)
+    if _is_own(worktree, folder) and not os.path.lexists(
+        folder
+    ):  # removed by hand: git lets go of its branch
+        git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
     new = ("--", folder, branch) if _has_branch(worktree, branch) else ("-b", branch, "--", folder)
     return _add(worktree, Path(folder), *new)
 
@@ -138,35 +141,14 @@ def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: boo
     return f"the work is on branch {branch}; `git merge {branch}` merges it"
 
 
-def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
-    """Remove the linked work tree that was created for the run `name`, and return a note for the user. The branch is
-    kept, and so is a folder that the user chose. Raises Refused, and removes nothing, if the work tree has uncommitted
-    changes or the run came with the repository."""
-    existing = find_linked(worktree, folder)
-    if not folder or os.path.realpath(folder) != os.path.realpath(_worktrees_folder(worktree) / name):
-        if existing is None or not branch:
-            return ""
+def linked_leftovers(worktree: WorkTree, record: RunRecord) -> str:
+    """What is left of a run's linked work tree, with the command that removes it, for a message; "" for nothing."""
+    folder, branch = record.worktree, record.branch
+    if branch and find_linked(worktree, folder) is not None:
         return f"kept its work tree; `git worktree remove {shlex.quote(folder)}` removes it"
-    refuse_foreign(RunDirectory(layout_of(worktree), name))
-    if existing is not None:
-        try:
-            git(worktree.top, "worktree", "remove", "--", folder, read_only=False)
-        except GitError as error:
-            remove = f"git worktree remove --force {shlex.quote(folder)}"
-            raise Refused(
-                f"{name} has uncommitted work in {folder}; commit it or discard it with `{remove}` before you delete "
-                "the run"
-            ) from error
-    _forget_missing(worktree, folder)
-    if not _has_branch(worktree, branch):
-        return ""
-    return f"kept its branch {branch}; `git branch -d {shlex.quote(branch)}` deletes it if it is merged"
-
-
-def _forget_missing(worktree: WorkTree, folder: str) -> None:
-    """Unregister a work tree in the git directory whose folder is gone, so that git lets go of its branch."""
-    if _is_own(worktree, folder) and not os.path.lexists(folder):
-        git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
+    if branch and _has_branch(worktree, branch):
+        return f"kept its branch {branch}; `git branch -d {shlex.quote(branch)}` deletes it if it is merged"
+    return ""
 
 
 def _has_branch(worktree: WorkTree, branch: str) -> bool:

@@ -309,8 +309,8 @@ Examples:
 
 This deletes the run's folder for good, including the plan and the output of
 commands. Its conversation can be restored with `repoagent conversation undo`;
-commits, branches and the conversations that you named are not touched. The run's
-linked work tree is removed if everything in it is committed."""
+commits, branches, linked work trees and the conversations that you named are not
+touched."""
 
 
 @click.command("delete", epilog=DELETE_EXAMPLES)
@@ -321,7 +321,7 @@ def delete_command(repo: Repository, run: Run, /, *, yes: bool) -> None:
     """Delete RUN, which must have ended."""
     from repoagent.tasks.runs.control import delete_run
     from repoagent.tasks.runs.directory import first_line
-    from repoagent.tasks.worktree import delete_linked
+    from repoagent.tasks.worktree import linked_leftovers
 
     refuse_live(run)
     if not yes:
@@ -330,9 +330,9 @@ def delete_command(repo: Repository, run: Run, /, *, yes: bool) -> None:
             one_line(f"Delete {run.name} ({run.state}{about})"), ("delete it", "keep it"),
             refusal=f"use --yes to delete {run.name}", declined=f"{run.name} was not deleted",
         )  # fmt: skip
-    branch = delete_linked(repo.worktree, run.name, run.record.worktree, run.record.branch)
+    leftovers = linked_leftovers(repo.worktree, run.record)
     archived = delete_run(run)
-    sentence = f"deleted {run.name}" + (f"; {branch}" if branch else "")
+    sentence = f"deleted {run.name}" + (f"; {leftovers}" if leftovers else "")
     if archived:
         sentence += f"; restore its conversation with `repoagent conversation undo {run.name}`"
     report(repo, [], sentence, deleted=run.name, conversation_archived=archived)
