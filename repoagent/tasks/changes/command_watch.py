@@ -153,8 +153,8 @@ class CommandWatch:
         audit: Audit = lambda _: None,
         guard: WriteGuard | None = None,
     ) -> None:
-        """Set up the callbacks: `say` gets a sentence about each change to the user's uncommitted work, to submodules
-        or to sensitive files, and each change in the background; `audit` gets an event for each written file."""
+        """Set up the callbacks: `say` gets a sentence about each change to the user's uncommitted work or to
+        sensitive files, and each change in the background; `audit` gets an event for each written file."""
         self.worktree, self.change_set = worktree, change_set
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
@@ -186,13 +186,8 @@ class CommandWatch:
         if self.guard is not None:
             guarded = list(filter(None, self.guard.after([*in_background, *done], acting)))
         if guarded:
-            last = self._look()
+            self._look()
         self._entries = {*self.change_set.changes, *self.change_set.candidates}
-        for path in map(quote_unless_plain, sorted(first.submodules ^ last.submodules)):
-            self.say(
-                f"the command moved submodule {path} to another commit; that is not part of the run's commit"
-            )
-            texts.append(f"It moved submodule {path} to another commit: that is not part of your change.")
         return "\n".join([*texts, *guarded])
 
     def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:

@@ -48,11 +48,6 @@ class Snapshot(NamedTuple):
     files: Mapping[str, FileState]
     repositories: tuple[str, ...] = ()
 
-    @property
-    def submodules(self) -> set[str]:
-        """The submodules whose commit is not the one in the index."""
-        return {path for path, entry in self.status.changed.items() if entry.submodule}
-
 
 def take_snapshot(worktree: WorkTree, known: Mapping[str, FileState]) -> Snapshot:
     """Read all uncommitted and untracked paths. Files with the same signature in `known`, the previous snapshot, are

@@ -46,27 +46,6 @@ def test_a_command_that_changes_an_untracked_file_is_reported(repo: GitRepo) -> 
     assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
 
 
-def test_a_submodule_at_another_commit_is_reported(repo: GitRepo, tmp_path: Path) -> None:
-    inner = GitRepo(tmp_path / "inner")
-    inner.top.mkdir()
-    inner.git("init", "-q")
-    for text in ("one\n", "two\n"):
-        inner.commit(**{"lib.c": text})
-    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "lib")
-    repo.commit("With a submodule")
-    said: list[str] = []
-    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = CommandWatch(change_set.worktree, change_set, said.append)
-    after = look()
-    (repo.top / "lib/new.c").write_text("new\n")
-    assert after() == "" and said == []
-    after = look()
-    repo.git("-C", "lib", "checkout", "-q", "--detach", "HEAD~1")
-    assert "It moved submodule lib to another commit: that is not part" in after()
-    assert "submodule lib to another commit; that is not part of the run" in said[-1]
-    assert change_set.changes == () and change_set.candidates == ()
-
-
 def test_a_command_that_cannot_be_started_is_not_taken_for_an_interrupted_one(
     repo: GitRepo, tmp_path: Path
 ) -> None:
