@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -25,12 +24,11 @@ _Hunk = tuple[_Lines, _Lines]
 class Conflict:
     """A change that cannot be merged.
 
-    `lines` are the conflicting ranges (first, last) of the text before the change, `version` those of the other
-    version. Both are empty for binary files, links and missing files.
+    `lines` are the conflicting ranges (first, last) of the text before the change; empty for binary files, links and
+    missing files.
     """
 
     lines: tuple[tuple[int, int], ...] = ()
-    version: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
 
 def merge(
@@ -160,10 +158,7 @@ def _conflict(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> Conflict:
         if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
     ]
     pairs = [pair for pair in touching if _meet(*pair)] or touching
-    return Conflict(
-        tuple(dict.fromkeys(_inclusive(change[0]) for change, _ in pairs)),
-        tuple(dict.fromkeys(_inclusive(other[1]) for _, other in pairs)),
-    )
+    return Conflict(tuple(dict.fromkeys(_inclusive(change[0]) for change, _ in pairs)))
 
 
 def _inclusive(lines: _Lines) -> _Lines:

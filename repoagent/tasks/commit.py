@@ -37,7 +37,7 @@ from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Insepar
 from repoagent.llm.conversation import Turn
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
-from repoagent.tasks.changes.change_set import overlaps_text, quote_unless_plain
+from repoagent.tasks.changes.change_set import names_of, quote_unless_plain
 from repoagent.tasks.run_context import RunContext, edit_request
 from repoagent.tasks.runs.directory import resume_command
 
@@ -57,7 +57,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
     the user did not agree, and Refused during a rebase. The files keep the change in these cases.
     """
     change_set = context.change_set
-    overlapping = {} if context.request.commit.include_dirty else change_set.overlapping
+    overlapping = frozenset() if context.request.commit.include_dirty else change_set.overlapping
     whole: frozenset[str] = frozenset()
     tries_left = TRIES
     while True:
@@ -73,7 +73,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
                 if path in overlapping and path not in whole:
                     raise Inseparable(
                         "you and then the run changed the same lines in "
-                        f"{overlaps_text({path: overlapping[path]})}: use --include-dirty to commit the "
+                        f"{quote_unless_plain(path)}: use --include-dirty to commit the "
                         "whole file, commit it by hand, or undo both with `repoagent runs restore "
                         f"{context.run_dir.name} --whole`, which keeps a copy",
                         path,
@@ -91,7 +91,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
             raise
         else:
             if context.request.commit.include_dirty and change_set.overlapping:
-                names = overlaps_text(change_set.overlapping)
+                names = names_of(sorted(change_set.overlapping))
                 context.ui.say(f"note: the commit includes your own changes to {names}")
             change_set.committed(edit_id)
             return outcome

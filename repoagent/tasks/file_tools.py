@@ -31,7 +31,7 @@ from repoagent.patch.paths import bad_path, path_spellings
 from repoagent.patch.refusal import PatchRefused
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import SystemFailed
-from repoagent.tasks.changes.change_set import overlaps_text, paths_of
+from repoagent.tasks.changes.change_set import names_of, paths_of
 from repoagent.tasks.changes.command_watch import write_event
 from repoagent.tasks.restore import revert_changes, write_changes
 from repoagent.tasks.run_context import RunContext
@@ -300,7 +300,7 @@ def change_tools(context: RunContext) -> tuple[Tool, ...]:
             moved = f"another program is writing {path}; try again."
             return Observation("restore", moved if isinstance(error, FilesChanged) else str(error), ok=False)
         if overlaps:
-            text = f"{overlaps_text(overlaps)}: left unchanged, because the user has changed the same lines. "
+            text = f"{names_of(overlaps)}: left unchanged, because the user has changed the same lines. "
             return Observation("restore", text + "Undo your change with an edit.", ok=False)
         return Observation("restore", f"{path} is restored to what it was before your change.")
 

@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.edit.commit import new_edit_id
-from repoagent.git.files import Content, FileChange, read_content, same_content
+from repoagent.git.files import FileChange, read_content
 from repoagent.git.index import read_entries, read_status
-from repoagent.git.merge import Conflict
+from repoagent.git.merge import Conflict, merge_content
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.locks import hold_lock
 from repoagent.tasks.changes.change_set import (
     ChangeSet,
-    Lines,
-    Overlaps,
     Write,
     free_folder,
+    names_of,
     open_change_set,
-    overlaps_text,
     paths_of,
-    without_change,
 )
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 
@@ -57,39 +54,25 @@ def write_reverse(
             write_changes(worktree, changes, name)
 
 
-def revert_changes(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
+def revert_changes(change_set: ChangeSet, paths: Sequence[str], write: Write) -> tuple[str, ...]:
     """Undo the run's changes to `paths` and keep what others did to the files. Files in which others changed the same
     lines stay unchanged and are returned. If `write` raises, nothing is changed."""
     change_set.drop_vanished()  # after a kill between the write and the save of the change set
     reverse: dict[str, FileChange] = {}
-    overlaps: dict[str, Lines] = {}
+    overlaps: list[str] = []
     top = change_set.worktree.top
     for change in change_set.all_of(paths):
         current = read_content(top, change.name)
-        if change.name in change_set.overlapping:
-            overlaps[change.name] = change_set.overlapping[change.name]
-        elif change.is_rename and read_content(top, change.old_path or "") is not None:
-            overlaps[change.name] = ()
-        elif isinstance(before := _reverted(change_set.worktree, change, current), Conflict):
-            overlaps[change.name] = before.version or before.lines
+        moved_over = change.is_rename and read_content(top, change.old_path or "") is not None
+        before = merge_content(change_set.worktree, current, change.new, change.old)
+        if change.name in change_set.overlapping or moved_over or isinstance(before, Conflict):
+            overlaps.append(change.name)
         else:
             path = change.path if current else None
             reverse[change.name] = FileChange(path, change.old_path, current, before)
     write([change for change in reverse.values() if not change.is_noop])
     change_set.drop(reverse)
-    return overlaps
-
-
-def _reverted(worktree: WorkTree, change: FileChange, current: Content | None) -> Content | Conflict | None:
-    """`current` without the change, but with everything else; None for no file."""
-    before, unchanged = change.old, same_content(current, change.new)
-    if current is None or before is None or before.is_link:
-        return before if current is None or unchanged else Conflict()
-    data = before.data if unchanged else without_change(worktree, change, current)
-    if isinstance(data, Conflict):
-        return data
-    changed_mode = change.mode != change.old_mode and current.mode == change.mode
-    return Content(data, before.mode if changed_mode else current.mode)
+    return tuple(overlaps)
 
 
 class RemainingChanges(NamedTuple):
@@ -144,7 +127,7 @@ class RestoreResult(NamedTuple):
     """
 
     paths: tuple[str, ...]
-    left: Overlaps
+    left: tuple[str, ...]
     copies: tuple[Path, ...] = ()
 
 
@@ -178,12 +161,12 @@ def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = 
                     copies.append(folder / path)
         write_changes(worktree, [change for change in reverse if not change.is_noop], new_edit_id())
         change_set.drop([change.name for change in changes])
-        return RestoreResult(paths, {}, tuple(copies))
+        return RestoreResult(paths, (), tuple(copies))
 
 
-def conflict_message(left: Overlaps, whole: str) -> str:
+def conflict_message(left: Sequence[str], whole: str) -> str:
     """A message that says why files were not restored. `whole` is the command that restores them."""
     return (
-        f"could not undo the run's changes to {overlaps_text(left)}, because the same lines were changed afterwards; "
+        f"could not undo the run's changes to {names_of(left)}, because the same lines were changed afterwards; "
         f"undo them by hand, or use `{whole}`, which undoes the later changes too and keeps a copy"
     )

@@ -151,17 +151,17 @@ def test_undo_keeps_the_users_staged_line(repo: GitRepo) -> None:
 def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo, whole: bool) -> None:
     """Nothing is restored; then it is committed whole, or restored by hand."""
     before, worktree = repo.head(), open_worktree(repo.top)
-    remedies = r"changed the same lines in f\.txt \(line 1\): .* --include-dirty .* by hand, .* restore"
+    remedies = r"changed the same lines in f\.txt: .* --include-dirty .* by hand, .* restore"
     with pytest.raises(Inseparable, match=remedies):
         go(repo, *mix(repo))
     done = restore_changes(worktree, run_dir(repo))
-    assert (done.paths, dict(done.left)) == ((), {"f.txt": ((1, 1),)})
+    assert (done.paths, done.left) == ((), ("f.txt",))
     assert (repo.head(), repo.read("f.txt")) == (before, ("again\n" + REST).encode())
     assert "+again" in uncommitted_diff(worktree, run_dir(repo))
     if whole:
         repo.write("f.txt", "again\n" + REST + "more\n")
         outcome, model, user = go(repo, prompt="", commit=Options(include_dirty=True))
-        assert "note: the commit includes your own changes to f.txt (line 1)" in notes(user)
+        assert "note: the commit includes your own changes to f.txt" in notes(user)
         assert (model.seen, outcome.left, repo.status()) == ([], (), "")
         assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
     else:
@@ -228,7 +228,7 @@ def test_restore_skips_overlapping_lines_or_keeps_a_copy(
         return
     assert run_command(cli, "repoagent", restore) == 3
     shown = capsys.readouterr()
-    assert "f.txt (line 1)" in shown.err
+    assert "the run's changes to f.txt, because" in shown.err
     assert [json.loads(shown.out)[key] for key in ("files", "skipped")] == [["g.txt"], ["f.txt"]]
     assert (repo.read("g.txt"), repo.read("f.txt")) == (b"one\n", (MINE).encode())
     assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ("f.txt",)

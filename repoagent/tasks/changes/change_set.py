@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from repoagent.git.files import (
     read_content,
     same_content,
 )
-from repoagent.git.merge import Conflict, lines_text, merge
+from repoagent.git.merge import Conflict, merge
 from repoagent.git.undo_log import list_edits
 from repoagent.git.worktree import WorkTree
 from repoagent.storage import json_files
@@ -39,9 +39,7 @@ _LISTS = ("changes", "candidates", "pending")  # in the index
 _MODES = {None, "", REGULAR, EXECUTABLE, SYMLINK}
 _NAMED = 20  # file names in a sentence
 
-Lines = tuple[tuple[int, int], ...]
 Write = Callable[[Sequence[FileChange]], None]
-Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines, with these lines
 
 
 def paths_of(changes: Iterable[FileChange]) -> set[str]:
@@ -68,7 +66,7 @@ class ChangeSet:
     folder: Path
     changes: tuple[FileChange, ...] = ()
     candidates: tuple[FileChange, ...] = ()
-    overlapping: Overlaps = field(default_factory=dict)
+    overlapping: frozenset[str] = frozenset()
     pending: tuple[FileChange, ...] = ()
     edit: str = ""
 
@@ -208,17 +206,16 @@ class ChangeSet:
             return
         joined = _joined(self.worktree, earlier, change)
         if isinstance(joined, Conflict):
-            self.overlapping = {**self.overlapping, earlier.name: joined.lines}
+            self.overlapping |= {earlier.name}
             joined = replace(change, old_path=earlier.old_path, old=earlier.old)
         if earlier.name in self.overlapping:
-            self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
+            self.overlapping |= {change.name}
         changes = (joined if one is earlier else one for one in self.changes)
         self.changes = tuple(one for one in changes if not one.is_noop)
 
     def _save(self) -> None:
         """Write the bytes first, then the index."""
-        names = {change.name for change in self.changes}
-        self.overlapping = {path: lines for path, lines in self.overlapping.items() if path in names}
+        self.overlapping &= {change.name for change in self.changes}
         missing: dict[Path, bytes] = {}
 
         def digest(data: bytes | None) -> str | None:
@@ -246,7 +243,7 @@ class ChangeSet:
         }
         for number, (path, data) in enumerate(missing.items(), 1):  # the last one syncs the names of all
             write_whole(path, data, settled=number == len(missing))
-        value |= {"overlapping": self.overlapping, "edit": self.edit}
+        value |= {"overlapping": sorted(self.overlapping), "edit": self.edit}
         json_files.write_document(self.folder / INDEX, value, version=VERSION)
 
 
@@ -257,11 +254,7 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     if value is None:
         return ChangeSet(worktree, folder)
     lists = {name: tuple(_read_change(folder, item) for item in value.get(name) or ()) for name in _LISTS}
-    lines = value.get("overlapping")
-    overlapping = {
-        str(path): tuple((int(first), int(last)) for first, last in pairs)
-        for path, pairs in (lines if isinstance(lines, dict) else {}).items()
-    }
+    overlapping = frozenset(map(str, value.get("overlapping") or ()))  # may be an object with the lines
     change_set = ChangeSet(
         worktree, folder, **lists, overlapping=overlapping, edit=str(value.get("edit", ""))
     )
@@ -346,8 +339,3 @@ def describe_changes(changes: Sequence[FileChange]) -> str:
         status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
         texts.append(quote_unless_plain(change.name) + status)
     return ", ".join(texts) + (f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else "")
-
-
-def overlaps_text(overlaps: Overlaps) -> str:
-    """The overlapping files and lines for a message, such as "f.txt (line 3), g.txt"."""
-    return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())

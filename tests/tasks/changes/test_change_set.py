@@ -106,7 +106,7 @@ def test_a_later_save_on_the_same_lines_is_separated(change_set: ChangeSet) -> N
     write(change_set, "f", theirs, more)
     stored = again(change_set)
     assert sides(stored) == [(OLD, with_line(ONE, 30, b"thirty\n"))]
-    assert (stored.others_content(stored.present()), stored.overlapping) == ({"f": Content(more)}, {})
+    assert (stored.others_content(stored.present()), stored.overlapping) == ({"f": Content(more)}, set())
 
 
 def test_the_same_lines_changed_again_overlap(change_set: ChangeSet) -> None:
@@ -114,16 +114,16 @@ def test_the_same_lines_changed_again_overlap(change_set: ChangeSet) -> None:
     theirs = b"more\n" + ONE.replace(b"three\n", b"theirs\n")
     ours_again = theirs.replace(b"theirs\n", b"ours again\n")
     write(change_set, "f", theirs, ours_again)
-    assert again(change_set).overlapping == {"f": ((5, 5),)}
+    assert again(change_set).overlapping == {"f"}
     write(change_set, "f", ours_again, OLD)
-    assert (again(change_set).overlapping, again(change_set).changes) == ({}, ())
+    assert (again(change_set).overlapping, again(change_set).changes) == (set(), ())
 
 
 def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: ChangeSet) -> None:
     write(change_set, "new", None, b"1\n")
     save(change_set, "new", b"1\n2\n")
     assert sides(change_set) == [(None, b"1\n")]
-    assert revert_changes(change_set, ["new"], lambda _: None) == {"new": ()}
+    assert revert_changes(change_set, ["new"], lambda _: None) == ("new",)
     assert [change.name for change in again(change_set).changes] == ["new"]
 
 
@@ -140,7 +140,7 @@ def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     save(change_set, "f", TEN)
     assert [(change.old_mode, change.mode) for change in change_set.present()] == [(REGULAR, REGULAR)]
     written: list[FileChange] = []
-    assert revert_changes(change_set, ["f"], written.extend) == {}
+    assert revert_changes(change_set, ["f"], written.extend) == ()
     assert [(change.after, change.mode) for change in written] == [(OLD, EXECUTABLE)]
 
 
