@@ -268,4 +268,4 @@ def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
     reason = "the files are too many, too large or not regular files"
     assert "and 1980 more, which git does not track" in first
     assert f"and 80 more, which cannot be part of your change: {reason}" in first
-    assert "It created u/x0001, which git does not track" in second
+    assert "It changed u/x0001, which git does not track" in second

@@ -113,7 +113,7 @@ def test_changes_of_an_interrupted_command_are_reported(repo: GitRepo) -> None:
     keep = ['<keep path="g.txt"/>', '<keep path="n.txt"/>']
     outcome, model, _ = go(repo, *keep, DONE, "<finish>it is two</finish>", prompt="")
     assert outcome.kind == "done" and "was interrupted" in model.last_prompt
-    assert any("changed g.txt, h.txt, n.txt" in text for text in observations(repo, "notice"))
+    assert any("changed g.txt, h.txt, n.txt (new)" in text for text in observations(repo, "notice"))
     assert "changed again" not in model.last_prompt  # f.txt, which the run had changed before
     notices = observations(repo, "repository")
     assert all("f.txt" not in text for text in notices) and "the user's uncommitted work: h.txt" in notices[0]

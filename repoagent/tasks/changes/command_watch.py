@@ -22,7 +22,6 @@ from repoagent.tasks.changes.change_set import (
     Write,
     describe_changes,
     free_folder,
-    is_at_result,
     names_of,
     paths_of,
     quote_unless_plain,
@@ -169,7 +168,14 @@ class CommandWatch:
         if previous is None:
             self._look_at_executed(first.repositories, tell=False)
         elif background:
-            done = self._in_background(previous, first, paths_of(entries ^ self._entries), texts)
+            lead, touched = "While a command ran in the background, ", paths_of(entries ^ self._entries)
+            done, again, texts = snapshot.add_unattributed(self.change_set, previous, first, lead, touched)
+            if done:
+                self.say(
+                    f"note: you or a command in the background changed {describe_changes(done)}; that is not part of "
+                    "the run's change unless the model keeps it"
+                )
+            self._audit("background", done, again)
         snapshot.store_snapshot(self.change_set, first.files)
         return lambda: self._after(first, done, texts)
 
@@ -219,16 +225,10 @@ class CommandWatch:
             change_set.add_candidates(candidates)
         self._audit("command", [*changes, *candidates], large)
         snapshot.discard_snapshot(change_set)
-        existed = {change.name: change.before is not None for change in change_set.candidates}
-        if untracked := [change for change in candidates if existed.get(change.name) is True]:
+        if untracked := [change for change in candidates if change_set.of(change.name)]:
             texts.append(
                 f"It changed {describe_changes(untracked)}, which git does not track: that is not part of your "
-                'change; <restore path="FILE"/> undoes it.'
-            )
-        if created := [change.name for change in candidates if existed.get(change.name) is False]:
-            texts.append(
-                f"It created {names_of(created)}, which git does not track: that is not part of your change "
-                'unless you use <keep path="FILE"/>.'
+                'change unless you use <keep path="FILE"/>; <restore path="FILE"/> undoes it.'
             )
         if large:
             texts.append(
@@ -236,40 +236,6 @@ class CommandWatch:
                 "too large or not regular files."
             )
         return [*changes, *candidates]
-
-    def _in_background(
-        self, earlier: Snapshot, later: Snapshot, touched: set[str], texts: list[str]
-    ) -> Sequence[FileChange]:
-        """Record what a background command or the user changed since the last snapshot: files that the run has not
-        written become candidates, which are returned; others, except those it has `touched` since, are reported. Adds
-        sentences for the model to `texts`."""
-        by_path = {path: change for change in self.change_set.changes for path in paths_of([change])}
-        changed, again = [], []
-        for path, old, new, followed in snapshot.differences(self.worktree, earlier, later):
-            if not followed:
-                continue
-            if path not in by_path and path not in touched:
-                changed.append(FileChange.at(path, old, new))
-            elif path in by_path and not is_at_result(by_path[path], path, new):
-                again.append(path)
-        lead = "While a command ran in the background, "
-        if changed:
-            self.change_set.add_candidates(changed)
-            names = describe_changes(changed)
-            self.say(
-                f"note: you or a command in the background changed {names}; that is not part of the run's "
-                "change unless the model keeps it"
-            )
-            texts.append(
-                f"{lead}the command or the user changed {names}: that is not part of your change "
-                'unless you use <keep path="FILE"/>.'
-            )
-        if again:
-            texts.append(
-                f"{lead}{names_of(again)}, which you had changed, changed again; read the new content."
-            )
-        self._audit("background", changed, again)
-        return changed
 
     def _audit(self, by: str, changes: Sequence[FileChange], others: Sequence[str]) -> None:
         """The content of `others` is unknown."""

@@ -7,7 +7,7 @@ such changes become candidates.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from repoagent.git.worktree import WorkTree
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
-from repoagent.tasks.changes.change_set import ChangeSet, names_of, paths_of
+from repoagent.tasks.changes.change_set import ChangeSet, describe_changes, is_at_result, names_of, paths_of
 
 LARGEST = 4 * 1024 * 1024  # bytes of a followed file
 MOST = 2_000  # uncommitted files whose bytes are read
@@ -156,23 +156,35 @@ def settle_command(change_set: ChangeSet) -> str:
         files[path] = FileState(None, content, tracked=True, followed=followed)
     worktree = change_set.worktree
     earlier = Snapshot(Status(None, None, {}, ()), files)
-    changed_by_run = paths_of(change_set.changes)
-    changed, again = [], []
-    for path, old, new, followed in differences(worktree, earlier, take_snapshot(worktree, {})):
-        if followed and path in changed_by_run:
-            again.append(path)
-        elif followed:
+    lead = "Since the interrupted command started, "
+    _, _, sentences = add_unattributed(change_set, earlier, take_snapshot(worktree, {}), lead)
+    discard_snapshot(change_set)
+    return "\n".join(sentences)
+
+
+def add_unattributed(
+    change_set: ChangeSet, earlier: Snapshot, later: Snapshot, lead: str, ignored: Collection[str] = ()
+) -> tuple[list[FileChange], list[str], list[str]]:
+    """Add what a command or the user changed between two snapshots, except in the paths `ignored`, to the candidates.
+
+    Returns these changes, the paths that the run had changed and that changed again, and sentences about both for the
+    model, which start with `lead`.
+    """
+    by_path = {path: change for change in change_set.changes for path in paths_of([change])}
+    changed, again, sentences = [], [], []
+    for path, old, new, followed in differences(change_set.worktree, earlier, later):
+        if followed and path not in by_path and path not in ignored:
             changed.append(FileChange.at(path, old, new))
+        elif followed and path in by_path and not is_at_result(by_path[path], path, new):
+            again.append(path)
     if changed:
         change_set.add_candidates(changed)
-    discard_snapshot(change_set)
-    sentences = []
-    if changed:
         sentences.append(
-            "Since the interrupted command started, the command or the user changed "
-            f"{names_of([change.name for change in changed])}: that is not part of your change "
+            f"{lead}the command or the user changed {describe_changes(changed)}: that is not part of your change "
             'unless you use <keep path="FILE"/>.'
         )
     if again:
-        sentences.append(f"{names_of(again)}, which you had changed, changed again; read the new content.")
-    return "\n".join(sentences)
+        sentences.append(
+            f"{lead}{names_of(again)}, which you had changed, changed again; read the new content."
+        )
+    return changed, again, sentences
