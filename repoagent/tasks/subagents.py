@@ -26,10 +26,9 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.state import Needs, Tool, report_usage_errors, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
-from repoagent.errors import Busy, Refused, UsageError
+from repoagent.errors import Busy, UsageError
 from repoagent.git.process import defer_signals
 from repoagent.history.index.index import ITSELF
-from repoagent.llm.conversation import read_conversation
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
 from repoagent.llm.usage import cost_text
@@ -39,9 +38,9 @@ from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import AgentType, narrow_type
 from repoagent.tasks.changes.change_set import open_change_set, quote_unless_plain
-from repoagent.tasks.run_context import RunContext, RunRequest, read_spec, write_spec
-from repoagent.tasks.runs.directory import LONGEST, RunDirectory, RunRecord, names_of_folders, new_name
-from repoagent.tasks.runs.list import Run, read_run
+from repoagent.tasks.run_context import RunContext, RunRequest, write_spec
+from repoagent.tasks.runs.directory import RunDirectory, RunRecord, new_name
+from repoagent.tasks.runs.list import Run, list_runs, read_run, subagents_of
 
 AT_ONCE = 6
 MOST = 30  # subagents of one run
@@ -156,41 +155,23 @@ def merge_changes(context: RunContext, count: Callable[[RunRecord], None]) -> st
     subagent whose result is not in the conversation yet."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
-    for name in sorted(names_of_folders(context.layout)):
-        run_dir = RunDirectory(context.layout, name)
-        remove_temporary_files(run_dir.folder)  # it may have been killed while it started
+    for run in subagents_of(read_run(context.run_dir), list_runs(context.layout, warn=context.ui.say)):
         try:
-            parent = read_spec(run_dir)[0].parent if run_dir.subagent.is_file() else ""
-        except (Refused, UsageError) as error:
-            context.ui.say(f"warning: {error}")
-            continue
-        if parent != context.run_dir.name:
-            continue
-        try:
-            with hold_lock(run_dir.lock, timeout=_WAIT, label=f"run {name}"):
-                changed = _take_over(context, run_dir)
+            with hold_lock(run.run_dir.lock, timeout=_WAIT, label=f"run {run.name}"):
+                changed = _take_over(context, run.run_dir)
         except Busy:
-            stop = f"stop it with `repoagent runs stop {name}`"
-            context.ui.say(f"warning: subagent {name} is still running; {stop}")
+            stop = f"stop it with `repoagent runs stop {run.name}`"
+            context.ui.say(f"warning: subagent {run.name} is still running; {stop}")
             continue
-        run = read_run(run_dir)  # its lock is free: it has ended
-        record = run.record
-        if _id_of(name) not in conversation and record.process_started:
-            count(record)
+        run = read_run(run.run_dir)  # its lock is free: it has ended
+        if _id_of(run.name) not in conversation:
+            count(run.record)
             if run.state in ("done", "answered"):
-                answer = record.text
-                if (
-                    len(answer) >= LONGEST
-                    and (full := read_conversation(run_dir.conversation))
-                    and full.turns
-                ):
-                    answer = full.turns[-1].text
-                texts.append(_result(run, answer, ok=True))
+                texts.append(_result(run, run.record.text, ok=True))
             else:
-                texts.append(f"The subagent {_id_of(name)} did not finish: {_usage_text(record)}.")
+                texts.append(f"The subagent {_id_of(run.name)} did not finish: {_usage_text(run.record)}.")
         if changed:
-            names = ", ".join(changed)
-            texts.append(f"A subagent had changed {names}: that is now part of your change.")
+            texts.append(f"A subagent had changed {', '.join(changed)}: that is now part of your change.")
     return "\n".join(texts)
 
 
