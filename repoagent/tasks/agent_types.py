@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Set
 from dataclasses import replace
@@ -60,13 +59,7 @@ BUILT_IN = {
 # from the narrowest; each mode allows everything that the previous one allows
 WIDENING: tuple[Mode, ...] = ("read-only", "ask", "auto-edit", "auto")
 
-# the limits of a type: its field in the front matter, and the kind of number
-_LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
-    "turns": ("max_turns", int),
-    "tokens": ("max_tokens", int),
-    "cost": ("max_cost", float),
-    "seconds": ("max_time", float),
-}
+_LIMITS = {"max_turns": "turns", "max_tokens": "tokens", "max_cost": "cost", "max_time": "seconds"}
 
 
 def narrow_type(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
@@ -118,15 +111,12 @@ def _parsed(stem: str, text: str) -> AgentType:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Refused("has a `tools` field that is not a list of names")
     limits: dict[str, Any] = {}
-    for limit, (key, kind) in _LIMITS.items():
+    for key, limit in _LIMITS.items():
         if number := text_field(fields, key):
-            try:
-                limits[limit] = kind(number)
-            except ValueError:
-                limits[limit] = -1
-            if not (limits[limit] >= 0 and math.isfinite(limits[limit])) or len(number) > 15:
-                expected = "whole number" if kind is int else "number"
-                raise Refused(f"has `{key}: {number}`; use a {expected}, 0 or more")
+            is_whole = limit in ("turns", "tokens")
+            if not re.fullmatch(r"\d{1,15}" if is_whole else r"\d{1,12}(\.\d+)?", number):
+                raise Refused(f"has `{key}: {number}`; use a {'whole ' * is_whole}number, 0 or more")
+            limits[limit] = int(number) if is_whole else float(number)
     allowed = None if tools is None else frozenset(filter(None, names))
     model = text_field(fields, "model") or None
     return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)
