@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
+from repoagent.agent.context_window.shorten_text import shorten
 from repoagent.agent.parse_reply import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
@@ -35,7 +36,7 @@ LONGEST_TIMEOUT = 3600.0
 LONGEST = 500  # characters of a tool's line in the prompt, and of an action in a question to the user
 LARGEST = 4_000_000  # bytes of output, after which a program is killed
 HOOK_TIMEOUT = 300.0  # seconds
-SHOWN = 8 * 1024  # characters of the output of a hook
+SHOWN = 8 * 1024  # bytes of the output of a hook
 PATHS = 1000  # passed to a hook
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ARGUMENT = re.compile(r"(?!id\Z)[A-Za-z_][\w-]{0,39}")
@@ -116,8 +117,6 @@ class Description:
     @property
     def prompt(self) -> str:
         """The line that describes the tool in the prompt."""
-        if self.text.startswith(f"<{self.name}"):
-            return self.text
         quotes = str.maketrans('<>"', "'''")
         args = "".join(f' {name}="{text.translate(quotes)}"' for name, text in (self.args or {}).items())
         body = f">{self.body.translate(quotes)}</{self.name}>" if self.body else "/>"
@@ -225,8 +224,6 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
             takes = ", ".join(known) or "no arguments"
             text = f"unknown argument {', '.join(unknown)}: {name} takes {takes}."
             return Observation(name, text, ok=False)
-        if action.body.strip() and not description.body and not description.text.startswith("<"):
-            return Observation(name, f"{name} takes no body: {description.prompt}", ok=False)
         values = {key: unmask(value) for key, value in action.args.items()}
         call = {
             "version": VERSION,
@@ -312,7 +309,7 @@ class UserHooks:
             return HookAnswer(False, f"run.{event}: {error}.")
         seconds = round(ran.seconds, 3)
         self.audit({"kind": "hook", "event": event, "command": command, "exit": ran.code, "seconds": seconds})
-        output = mask(printable(excerpt(ran.output)))
+        output = mask(printable(shorten(ran.output, SHOWN, "[… output omitted …]")))
         if ran.ok and not output.strip():
             return HookAnswer()
         command_text = cut_at_word(one_line(mask(without_secrets(command))), 200)
@@ -320,11 +317,3 @@ class UserHooks:
         lead = f"The user's command {event} (`{command_text}`){failure}"
         text = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
         return HookAnswer(ran.ok, text)
-
-
-def excerpt(text: str, limit: int = SHOWN) -> str:
-    """The head and a longer tail of a text, because the important part of an error is at its end."""
-    if len(text) <= limit:
-        return text
-    head, tail = text[: limit // 4], text[len(text) - (limit - limit // 4) :]
-    return f"{head}\n[… {len(text) - limit} characters omitted …]\n{tail}"

@@ -211,4 +211,3 @@ def test_the_output_of_hooks_is_fenced_bounded_and_without_secrets(
     assert "correct-horse" not in text and "\x1b" not in text and text.count("</output id=") == 1
     long = hooks("before_finish")
     assert not long.ok and len(long.text) < 9000 and "20000\n" in long.text and "omitted" in long.text
-    assert user_programs.excerpt("abc", 3) == "abc"
