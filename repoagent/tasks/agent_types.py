@@ -82,8 +82,7 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
             raise Refused("does not exist")
         type_ = _parsed(path.stem, text)
         if type_.name in types:
-            which = "a built-in type" if type_.name in BUILT_IN else "another of your types"
-            raise Refused(f"has the same name, {type_.name}, as {which}")
+            raise Refused(f"has the same name, {type_.name}, as a built-in type or another of yours")
         return type_
 
     for type_ in read_all(folder, "agent", read, warn):
@@ -100,8 +99,7 @@ def _parsed(stem: str, text: str) -> AgentType:
         raise Refused(f"has the invalid name {name!r}; use lowercase letters, digits and dashes")
     description, instructions = text_field(fields, "description"), body.strip()
     if not description or not instructions:
-        missing = "instructions below its" if description else "description in its"
-        raise Refused(f"has no {missing} front matter")
+        raise Refused("needs a description in its front matter, and instructions below")
     mode_name = text_field(fields, "mode")
     mode = next((mode for mode in MODES if mode_name == mode), None)
     if mode_name and mode is None:

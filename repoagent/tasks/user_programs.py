@@ -152,30 +152,25 @@ def plugin_tools(
 
 
 def _program(entry: str, top: Path) -> Path:
-    """The path of an entry of `run.tools`. Raises Refused, worded as the end of a sentence; a program in the work tree
-    is refused, because a run could change it, and it runs outside of the sandbox."""
+    """The path of an entry of `run.tools`. Raises Refused, worded as the end of a sentence, also for a program in the
+    work tree: a run could change it, and it runs outside of the sandbox."""
     expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
     located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
     path = Path(os.path.normpath(located or ""))
-    if not path.is_absolute():
-        raise Refused("is neither an absolute path nor a program on PATH (relative folders do not count)")
     real = Path(os.path.realpath(path))
+    if not path.is_absolute() or not real.is_file() or not os.access(real, os.X_OK):
+        raise Refused("is neither the absolute path of an executable file nor a program on PATH")
     if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
         raise Refused("is in the work tree, where a run could change it; move it elsewhere")
-    if not real.is_file():
-        raise Refused("does not exist")
-    if not os.access(real, os.X_OK):
-        raise Refused(f"is not executable; run `chmod +x {path}`")
     return path
 
 
 def read_description(output: str) -> Description:
     """Parse the description that a program printed. Raises Refused, worded as the end of a sentence, if it is
     invalid."""
-    try:
+    value = None
+    with suppress(ValueError, RecursionError):
         value = json.loads(output)
-    except (ValueError, RecursionError) as error:
-        raise Refused("did not print JSON for --description") from error
     if not isinstance(value, dict):
         raise Refused("did not print a JSON object for --description")
     version = value.get("version", VERSION)
@@ -188,17 +183,16 @@ def read_description(output: str) -> Description:
         given = json_files.decode(Description, {"name": "", "text": "", "args": None, **value})
     except TypeError as error:
         raise Refused(f"has an invalid description ({error})") from error
-    invalid = ""
-    if not NAME.fullmatch(given.name):
-        invalid = "`name`; use lowercase letters, digits and dashes"
-    elif not one_line(given.text):
-        invalid = "`text`; use a line of text"
-    elif not 0 < given.timeout <= LONGEST_TIMEOUT:  # also NaN
-        invalid = f"`timeout`; use a number of seconds up to {LONGEST_TIMEOUT:g}"
-    elif wrong := [name for name in given.args or () if not _ARGUMENT.fullmatch(name)]:
-        invalid = f"argument name {wrong[0]!r}"
-    if invalid:
-        raise Refused(f"has a description without a valid {invalid}")
+    is_valid = (
+        NAME.fullmatch(given.name)
+        and one_line(given.text)
+        and all(map(_ARGUMENT.fullmatch, given.args or ()))
+    )
+    if not is_valid or not 0 < given.timeout <= LONGEST_TIMEOUT:  # also NaN
+        raise Refused(
+            "has an invalid description: `name` and arguments must be words of letters, digits and dashes, `text` a "
+            f"line, and `timeout` at most {LONGEST_TIMEOUT:g} seconds"
+        )
     args = (
         None
         if given.args is None

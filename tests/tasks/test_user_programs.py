@@ -58,22 +58,22 @@ class Environment:
 
 # the answer of a program to --description, and the end of the warning
 BROKEN: dict[str, tuple[object, str]] = {
-    "words": ("hello", "did not print JSON"),
+    "words": ("hello", "did not print a JSON object"),
     "list": ("[1]", "did not print a JSON object"),
     "newer": ({**GOOD, "version": 2}, "format version 2"),
-    "nameless": ({"text": "x"}, "without a valid `name`"),
-    "capital": ({**GOOD, "name": "Weather"}, "without a valid `name`"),
-    "textless": ({"name": "a", "text": " "}, "without a valid `text`"),
-    "args": ({**GOOD, "args": {"a b": ""}}, "argument name 'a b'"),
-    "id": ({**GOOD, "args": {"id": "x"}}, "argument name 'id'"),
-    "slow": ({**GOOD, "timeout": 1e9}, "use a number of seconds"),
+    "nameless": ({"text": "x"}, "has an invalid description: `name`"),
+    "capital": ({**GOOD, "name": "Weather"}, "has an invalid description: `name`"),
+    "textless": ({"name": "a", "text": " "}, "has an invalid description: `name`"),
+    "args": ({**GOOD, "args": {"a b": ""}}, "and arguments must be words"),
+    "id": ({**GOOD, "args": {"id": "x"}}, "and arguments must be words"),
+    "slow": ({**GOOD, "timeout": 1e9}, "at most 3600 seconds"),
     "reads": ({**GOOD, "reads_only": "no"}, "reads_only has the invalid value"),
     "taken": ({**GOOD, "name": "run"}, "defines a tool run, but that name is taken"),
     "own": ({**GOOD, "name": "finish"}, "defines a tool finish, but that name is taken"),
     "data": ({**GOOD, "name": "commit"}, "defines a tool commit, but that name is taken"),
-    "plain": (GOOD, "is not executable; run `chmod"),
+    "plain": (GOOD, "the absolute path of an executable file"),
     "fails": (GOOD, "failed with exit code 3 when called with --description: oh no"),
-    "gone": (GOOD, "does not exist"),
+    "gone": (GOOD, "the absolute path of an executable file"),
 }
 
 
