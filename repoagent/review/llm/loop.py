@@ -49,13 +49,12 @@ _NOTHING = re.compile(
 
 @dataclass
 class FindingCollector:
-    """Collects the findings in the replies about one chunk."""
+    """Collects the findings in the replies about one chunk. A reply without a valid one is sent back once."""
 
     views: Mapping[str, FileView]
     levels: Mapping[str, Level]
     claims: list[tuple[Claim, Finding]] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    rejected: list[str] = field(default_factory=list)  # reasons that were sent back to the model
+    dropped: list[str] = field(default_factory=list)  # the reasons
     returned: bool = False  # a reply without a valid finding was sent back
     only_words: bool = False
 
@@ -78,18 +77,16 @@ class FindingCollector:
     def object(self, state: State) -> Observation | None:
         """Send the findings back once, before the model finishes, if all of them were rejected."""
         if self.claims or self.returned or not self.dropped:
-            self._accept()
             return None
-        self.rejected, self.dropped, self.returned = self.dropped, [], True
-        reasons = "; ".join(dict.fromkeys(self.rejected))
+        self.returned = True
+        reasons = "; ".join(dict.fromkeys(self.dropped))
         text = f"None of your findings counts: {reasons}. Correct and resend those that you can, or finish."
         return Observation("objection", text, ok=False)
 
     def insist(self, state: State) -> Observation | None:
         """Handle a reply without tags: accept it if it says that there are no findings, otherwise ask once for the
         required format."""
-        if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
-            self._accept()
+        if self.claims or self.dropped or _NOTHING.match(state.turns[-1].text.strip()):
             return None
         if self.returned:
             self.only_words = True
@@ -99,11 +96,6 @@ class FindingCollector:
             "Write each finding as a `finding` tag in the form described above, or `finish` if you have none."
         )
         return Observation("objection", text, ok=False)
-
-    def _accept(self) -> None:
-        """Drop the findings that were sent back and not sent again."""
-        if not self.claims and not self.dropped:
-            self.dropped, self.rejected = self.rejected, []
 
 
 def tools_for(
@@ -119,26 +111,16 @@ def tools_for(
 
 
 class ReviewTimer:
-    """The time limit of a review. Each method raises LimitReached when the limit is or would be exceeded."""
+    """The time limit of a review. Each method raises LimitReached when the limit is exceeded."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.end = time.monotonic() + seconds
 
-    @property
-    def remaining(self) -> float:
-        return self.end - time.monotonic()
-
     def check(self, *_: object) -> None:
-        if self.remaining <= 0:
+        if time.monotonic() >= self.end:
             limit = f"reached the time limit of {self.seconds:g} s"
             raise LimitReached(f"{limit}; raise review.max_seconds to continue")
-
-    def wait(self, seconds: float, reason: str) -> None:
-        """Raise LimitReached if a pause of `seconds` would exceed the limit."""
-        if seconds > self.remaining:
-            limit = f"review.max_seconds ({self.seconds:g} s)"
-            raise LimitReached(f"{reason}; waiting {seconds:.0f} s would exceed {limit}")
 
     @contextmanager
     def alarm(self) -> Iterator[None]:
@@ -153,7 +135,7 @@ class ReviewTimer:
             self.check()
 
         before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, max(self.remaining, 0.001))
+        signal.setitimer(signal.ITIMER_REAL, max(self.end - time.monotonic(), 0.001))
         try:
             yield
         finally:
@@ -200,7 +182,7 @@ def review_chunk(
             return {}
 
     agent = ModelAgent(
-        setup.model, setup.meter, render, on_text=clock.check, on_wait=clock.wait, on_reply=record,
+        setup.model, setup.meter, render, on_text=clock.check, on_wait=clock.check, on_reply=record,
     )  # fmt: skip
     state = State().with_turn(Turn("user", REQUEST))
     with clock.alarm():

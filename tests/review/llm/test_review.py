@@ -118,10 +118,10 @@ def test_a_reply_without_valid_findings_is_sent_back_once(reviewing: Reviewing) 
     wrong = finding(quote="return tax")
     reviewing.script.replies(wrong + NOTHING, finding() + NOTHING)
     answer = reviewing()
-    assert (len(answer.findings), answer.dropped) == (1, ())
+    assert (len(answer.findings), len(answer.dropped)) == (1, 1)
     assert "None of your findings counts: its quote is not in the file" in reviewing.script.prompts[1]
     for first, last, dropped in (
-        (wrong, wrong + wrong + NOTHING, 2),
+        (wrong, wrong + wrong + NOTHING, 3),
         (wrong * 3, NOTHING, 3),
         (wrong * 3, "I can't put it right.\n", 3),
     ):
