@@ -103,14 +103,10 @@ class Replay:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. Raises ModelError for a request that was not recorded."""
-        if request.key not in self._left:
-            raise ModelError(
-                f"{self.path} has no reply to this request: record one with --record, or use the files that the "
-                "cassette was recorded with"
-            )
         if not self._left[request.key]:
             raise ModelError(
-                f"{self.path} has no more replies to this request: record the cassette again with --record"
+                f"{self.path} has no reply left for this request: record one with --record, or use the files that "
+                "the cassette was recorded with"
             )
         reply = self._left[request.key].pop(0)
         for line in reply.text.splitlines(keepends=True):

@@ -57,5 +57,5 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, edit: Run, run: Run, script
     clone.write("src/app.py", clone.read("src/app.py") + b"# mine\n")
     for request in ("greet with a comma", "other words"):
         done = edit("--model", f"replay:{tape}", request=request, cwd=clone.top, code=4)
-        assert "has no reply to this request" in done.err
+        assert "has no reply left for this request" in done.err
     assert json.loads(tape.read_text().splitlines()[0])["reply"].startswith("<read")

@@ -59,10 +59,10 @@ def test_a_request_that_was_not_recorded_is_an_error(path: Path) -> None:
     recorded, changed = (ask(key=key(**{"a.py": content})) for content in ("111", "222"))
     record(path, (recorded.key, Reply("y", "end")))
     replay = Replay(path)
-    with pytest.raises(ModelError, match="has no reply to this request: record one with --record"):
+    with pytest.raises(ModelError, match=r"has no reply left for this request: record one with --record"):
         call(replay, changed)
     call(replay, recorded)
-    with pytest.raises(ModelError, match="no more replies"):
+    with pytest.raises(ModelError, match="has no reply left"):
         call(replay, recorded)
 
 
