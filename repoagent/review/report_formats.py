@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import unicodedata
 from collections import Counter
 from urllib.parse import quote_from_bytes
 
-from repoagent import __version__, display_text
-from repoagent.display_text import plural, truncate
+from repoagent import __version__
+from repoagent.display_text import plural, sanitize, truncate
 from repoagent.review.change import split_lines
 from repoagent.review.finding import (
     RULES,
@@ -29,7 +28,6 @@ VERSION = 1  # of the JSON
 MOST = 10  # findings of a level per step that GitHub shows; it silently drops the others
 MESSAGE, TITLE = 4_000, 200  # characters for GitHub
 DESCRIPTION = 1_000  # characters, which GitLab shows on one line
-_VISIBLE = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
 
 
 def report_data(report: Report) -> dict[str, object]:
@@ -202,15 +200,7 @@ def _result(finding: Finding, *, suppressed: bool) -> dict[str, object]:
 
 def plain(text: str) -> str:
     """`text` with control and bidirectional characters made visible, except newlines and tabs; CRLF becomes LF."""
-    if text.isascii() and text.isprintable():
-        return text
-    controls = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    return "".join(
-        display_text.visible_form(character)
-        if character not in _VISIBLE and unicodedata.category(character) in controls
-        else character
-        for character in text.replace("\r\n", "\n")
-    )
+    return sanitize(text.replace("\r\n", "\n"))
 
 
 def plain_line(text: str) -> str:
