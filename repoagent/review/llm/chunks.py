@@ -7,7 +7,6 @@ reviewed version, whatever the work tree contains.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
@@ -45,10 +44,6 @@ LOCKS = (  # without those in file_kinds
     "conan.lock", "package.resolved", "module.bazel.lock", ".terraform.lock.hcl",
 )  # fmt: skip
 BUILT = ("*.min.js", "*.min.css", "*.map", "*.snap", "*.pb.go", "*_pb2.py", "*_pb2_grpc.py", "*.g.dart")
-_PROSE = re.compile(r"\.(md|rst|adoc|txt|tex)$|(^|/)(docs?|changelog|license|authors)(/|$)", re.IGNORECASE)
-_DATA = re.compile(
-    r"\.(json|ya?ml|toml|ini|cfg|conf|xml|csv|svg|lock|properties)$|(^|/)\.[^/]+$", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -246,12 +241,6 @@ def pack_blocks(blocks: Iterable[ReviewBlock], budget: int) -> list[tuple[Review
     return [tuple(part) for part in parts]
 
 
-def review_order(path: str) -> tuple[int, str]:
-    """Return the sort key of a file: source comes first, then tests, configuration and data, and prose."""
-    kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_kinds.is_test(path))
-    return kind, path
-
-
 def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: WhyNot) -> str | None:
     """Return the reason to skip a file, whatever its content, as a phrase; None if there is none."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
@@ -282,20 +271,17 @@ def list_names(names: Sequence[str]) -> str:
     return list_some([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
-class Material(NamedTuple):
-    """The blocks of a change in review order, the views by path, and a phrase for each skipped part."""
+def gather_material(
+    change: Change, worktree: WorkTree, why_not: WhyNot
+) -> tuple[list[ReviewBlock], dict[str, FileView], list[str]]:
+    """The blocks of a change, the views by path, and a phrase for each skipped part, with tests and documentation last.
 
-    blocks: list[ReviewBlock]
-    views: dict[str, FileView]
-    unseen: list[str]
-
-
-def gather_material(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
-    """Cut the change into blocks; skip files that a model cannot use or must not see."""
+    Skips files that a model cannot use or must not see.
+    """
     views: dict[str, FileView] = {}
     skipped: dict[str, list[str]] = {}
     attributes = file_kinds.attributes(worktree.top, change, [file.path for file in change.files])
-    for file in sorted(change.files, key=lambda file: review_order(file.path)):
+    for file in sorted(change.files, key=lambda file: (file_kinds.is_test(file.path), file.path)):
         reason = why_skipped(file, attributes, why_not)
         view = None if reason else view_of(change, file)
         if view is not None:
@@ -312,7 +298,7 @@ def gather_material(change: Change, worktree: WorkTree, why_not: WhyNot) -> Mate
             views[file.path] = view
     blocks = [block for view in views.values() for block in blocks_of(view)]
     unseen = [f"{list_names(paths)} (not sent to the model: {reason})" for reason, paths in skipped.items()]
-    return Material(blocks, views, unseen)
+    return blocks, views, unseen
 
 
 class Versions:
