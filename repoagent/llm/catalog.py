@@ -73,13 +73,19 @@ def model_info(spec: str, own: Table | None = None) -> ModelInfo:
     elif provider.free:
         price, source = Price(), "free"
     form, form_source = (both["format"], "configured") if "format" in both else _format(spec)
+    families = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
+    media = mine["media"] if "media" in mine else next((row["takes"] for row in families), None)
+    if wrong := set(media or ()) - _MEDIA:
+        raise UsageError(
+            f"`media` under [models.{spec!r}] has an unknown value {min(wrong)!r}: use {' or '.join(sorted(_MEDIA))}"
+        )
     return ModelInfo(
         price,
         both.get("context"),
         both.get("max_output"),
         parameters(spec),
         form,
-        _media(spec, mine),
+        None if media is None else frozenset(media),
         both.get("protocol", "tags"),
         {"price": source, "format": form_source},
     )
@@ -100,19 +106,6 @@ def _read_price(name: str, row: Mapping[str, Any]) -> Price:
             "dollars per million tokens (also `cache_read` and `cache_write`, if they differ from `input`)"
         )
     return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
-
-
-def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
-    """The configured media, or those of the first matching family."""
-    if "media" in mine:
-        if wrong := set(mine["media"]) - _MEDIA:
-            raise UsageError(
-                f"`media` under [models.{spec!r}] has an unknown value {min(wrong)!r}: use "
-                f"{' or '.join(sorted(_MEDIA))}"
-            )
-        return frozenset(mine["media"])
-    rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
-    return next((frozenset(row["takes"]) for row in rows), None)
 
 
 @cache

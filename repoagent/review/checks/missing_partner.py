@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,11 +41,13 @@ class _Partner(NamedTuple):
 
 def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> ReviewOutcome:
     """Findings for at most three partners, the most likely first. Never fetches objects."""
-    from repoagent.storage.database import DatabaseUnusable
-
     level = level_of(RULE, settings)
     if not level or not change.files:
         return ReviewOutcome()
+    from repoagent.history.index.index import mine_in_background, open_index
+    from repoagent.history.index.schema import NoCommits
+    from repoagent.storage.database import DatabaseUnusable
+
     notes = []
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     if (is_ci or "GIT_INDEX_FILE" not in os.environ) and (worktree.common_dir / "shallow").exists():
@@ -55,15 +57,16 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
     findings: list[Finding] = []
     is_complete = True
     try:
-        with ExitStack() as stack:
-            if (history := _open_history(worktree, change, stack)) is not None:
-                view, is_complete = history
-                findings = _findings(change, worktree, view, level, calibrates=is_complete)
+        if change.base or change.kind == "diff":  # a diff without commits starts from HEAD
+            with open_index(worktree) as index, suppress(NoCommits):
+                tip = change.base or index.resolve("HEAD").decode("ascii")
+                extends_head = change.kind in ("staged", "worktree", "diff")
+                state = index.update(tip, seconds=MINING_SECONDS, head=extends_head)
+                is_complete = not state.new and state.end != "mining"
+                findings = _findings(change, worktree, index.view(tip), level, calibrates=is_complete)
     except DatabaseUnusable as error:  # the index cannot be created, or turns out to be damaged
         notes.append(f"could not look for files missing from the change: {error}")
     if not is_complete:
-        from repoagent.history.index.index import mine_in_background
-
         if mine_in_background(worktree):
             notes.append(
                 "the history is still being indexed in the background; until that is done, reviews may miss findings"
@@ -71,23 +74,6 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
         else:
             notes.append("the history has not been indexed yet; run `repoagent mine` to index it")
     return ReviewOutcome(tuple(findings), tuple(notes))
-
-
-def _open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> tuple[IndexView, bool] | None:
-    """The history before the change, and whether all of it is indexed; None if there is none. `stack` closes it. A diff
-    without commits starts from HEAD. Raises DatabaseUnusable if the index is damaged or cannot be created."""
-    from repoagent.history.index.index import open_index
-    from repoagent.history.index.schema import NoCommits
-
-    if not change.base and change.kind != "diff":
-        return None
-    index = stack.enter_context(open_index(worktree))
-    try:
-        tip = change.base or index.resolve("HEAD").decode("ascii")
-        state = index.update(tip, seconds=MINING_SECONDS, head=change.kind in ("staged", "worktree", "diff"))
-        return index.view(tip), not state.new and state.end != "mining"
-    except NoCommits:
-        return None
 
 
 def _findings(
