@@ -3,5 +3,5 @@
 Read `review` first, then `change` and `finding` for its input and output. `read_diff` and `stdin_diff` read the change,
 `checks/` runs the rules that need no model, `llm/` asks a model. `untrusted_change` keeps a change by someone else from
 relaxing its own review; `dismissals` hides findings, `fix` turns one into an edit, `report_formats` and
-`report_markdown` write reports, `hook_install` installs git hooks and `hook_changes` reads what they review.
+`report_markdown` write reports, `hooks` installs git hooks and reads what they review.
 """

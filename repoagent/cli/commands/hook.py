@@ -21,7 +21,7 @@ from repoagent.cli.session import Session, emit, json_option, pass_session, sele
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.review.hook_install import Hooks
+    from repoagent.review.hooks import Hooks
 
 NAMES = {
     "pre-commit": "review staged changes",
@@ -78,7 +78,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     All work trees of a repository share its hooks.
     """
     from repoagent.history.index.index import ITSELF
-    from repoagent.review import hook_install as install
+    from repoagent.review import hooks as install
 
     script = Path(sys.executable).with_name("repoagent")  # next to this Python, otherwise this Python
     program = (str(script),) if os.access(script, os.X_OK) else (sys.executable, *ITSELF)
@@ -93,7 +93,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove the named repoagent hooks (all by default) and restore the hooks they replaced."""
-    from repoagent.review import hook_install as install
+    from repoagent.review import hooks as install
 
     changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES)) or ["no repoagent hooks here"]
     emit(session.terminal(), {"done": changes}, as_json=as_json, notes=changes)
@@ -137,7 +137,7 @@ def _named(flags: dict[str, bool]) -> tuple[str, ...]:
 
 def _inspect() -> Hooks:
     from repoagent.git.worktree import open_worktree
-    from repoagent.review.hook_install import inspect_hooks
+    from repoagent.review.hooks import inspect_hooks
 
     return inspect_hooks(open_worktree(Path.cwd()))
 
@@ -182,7 +182,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     from repoagent.cli.commands.review_report import reaches_level, save_for_dismissal, show_report
     from repoagent.git.worktree import layout_of, open_at_head
     from repoagent.review.finding import RULES, Level, parse_levels
-    from repoagent.review.hook_changes import SECONDS, changes_of
+    from repoagent.review.hooks import SECONDS, changes_of
     from repoagent.review.report_formats import report_data
     from repoagent.review.review import ReviewSession, review
     from repoagent.review.untrusted_change import settings_before
