@@ -147,7 +147,7 @@ class Repository:
         Raises NothingDone for a path without commits, UsageError for a path that never existed.
         """
         at, limit = _revision(revision), _at_least_1(limit)
-        history = read_history(self._worktree, self._path(file), revision=at, limit=limit)
+        history = read_history(self._worktree.top, self._path(file), revision=at, limit=limit)
         paths = layout_of(self._worktree)
         if not paths.summaries.is_dir():
             return history

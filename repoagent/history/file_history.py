@@ -93,7 +93,7 @@ class HistoryReport:
 
 
 def read_history(
-    worktree: WorkTree | Path,
+    top: Path,
     path: str,
     *,
     revision: str = "HEAD",
@@ -103,14 +103,12 @@ def read_history(
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) at `revision`,
     newest first, and the authors of all its commits.
 
-    git gets at most `seconds` of wall time, unless `path` is a file and `worktree` a work tree with a complete history
-    index. Raises UsageError for an unknown revision or path, NothingDone if the path has no commits yet, GitError if
-    git fails.
+    git gets at most `seconds` of wall time. Raises UsageError for an unknown revision or path, NothingDone if the path
+    has no commits yet, GitError if git fails.
     """
-    top = worktree if isinstance(worktree, Path) else worktree.top
     commit = resolve_revision(top, revision)
     kind = _kind(top, commit, path)
-    history = file_log(worktree if kind == "blob" else top, path, limit, revision=commit, seconds=seconds)
+    history = file_log(top, path, limit, revision=commit, seconds=seconds)
     if not history.commits:
         raise _nothing(top, path, revision, history)
     notes = []
@@ -126,9 +124,7 @@ def read_history(
         if is_shallow(top):
             notes.append("this clone is shallow; older commits are missing")
         else:
-            notes.append(
-                "older commits are omitted: git timed out or objects are missing (try `repoagent mine`)"
-            )
+            notes.append("older commits are omitted: git timed out or objects are missing")
     people = authors_of(history.commits, partial=history.partial)
     partial = history.partial or len(history.commits) > limit
     done = history_steps(top, history.commits[:limit])
@@ -162,10 +158,7 @@ def _kind(top: Path, commit: str, path: str) -> str:
 
 def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
     check_path(path)
-    unseen = (
-        f"git found no commit that touches {path} within {REPORT_SECONDS:g} s, or objects are missing "
-        "(try `repoagent mine`)"
-    )
+    unseen = f"git found no commit that touches {path} within {REPORT_SECONDS:g} s, or objects are missing"
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         missing = unseen if history.partial else f"no commit touches it{where}"
@@ -193,7 +186,7 @@ def prompt_block(
     """For a prompt: a file's authors and at most `commits` of its newest and most informative commits, within 45 tokens
     per commit; "" for a file that git does not know. Files for which `why_not` gives a reason are not named.
     `summaries` is the folder with summaries by models. Raises GitError if git fails."""
-    history = file_log(worktree, path, commits * _CANDIDATES, seconds=seconds)
+    history = file_log(worktree.top, path, commits * _CANDIDATES, seconds=seconds)
     newest = history.commits[: commits * _CANDIDATES]
     newest_steps = history_steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
     people = authors_of(history.commits, partial=history.partial)

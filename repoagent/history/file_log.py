@@ -1,38 +1,32 @@
-"""The commits of one file, through its renames: from the index if it is complete, else from git, limited by number and
-time."""
+"""The commits of one file, through its renames, from `git log` limited by number and time."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import RepoagentError
 from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git_output
-from repoagent.git.worktree import WorkTree, layout_of
 from repoagent.history.log import (
     COMMIT_MARK,
     LISTED,
     LOG,
     LOG_FORMAT,
     FileCommit,
-    TimedGit,
     counts_of,
     deadline_in,
     find_rename,
     git_offline,
     parse_log,
-    raw_fields,
     split_log,
+    timed_git,
 )
 
 SECONDS = 0.3  # of wall time, for a walk
-INDEX_SECONDS = 0.5  # for the index to add new commits
 ALL = 1_000_000  # commits; more than any file has
 _NAMES = 8  # earlier names of a file that are followed
 _LOG = (*LOG, "--no-renames", "--raw", LOG_FORMAT)
@@ -52,20 +46,12 @@ class FileHistory:
 
 
 def file_log(
-    worktree: WorkTree | Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
+    top: Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
 ) -> FileHistory:
     """All commits of `path`, a file or a directory relative to the top; lines are counted only in the newest `limit`.
 
-    If there is no complete index, git walks the history for at most `seconds` of wall time. Raises GitError if git
-    fails.
+    git walks the history for at most `seconds` of wall time. Raises GitError if git fails.
     """
-    top = worktree if isinstance(worktree, Path) else worktree.top
-    if isinstance(worktree, WorkTree) and layout_of(worktree).history.is_file():
-        import sqlite3
-
-        with suppress(RepoagentError, sqlite3.Error, OSError):  # git can answer without the index
-            if history := indexed_log(worktree, path, limit, revision, seconds=min(seconds, INDEX_SECONDS)):
-                return history
     history = read_log(top, path, ALL, revision=revision, seconds=seconds)
     newest, older = history.commits[:limit], history.commits[limit:]
     return replace(history, commits=(*_counted(top, newest), *older))
@@ -93,7 +79,7 @@ def read_log(
         *options: str, start: str = revision, name: str = path, deadline: float | None
     ) -> tuple[bytes, bool]:
         walk = (*age, f"--max-count={limit - len(commits)}", "--end-of-options", start, "--", name)
-        return TimedGit(top, *_LOG, *options, *walk, deadline=deadline).read()
+        return timed_git(top, *_LOG, *options, *walk, deadline=deadline)
 
     commits: list[FileCommit] = []
     try:
@@ -113,7 +99,7 @@ def read_log(
             break
         oldest = commits[-1]
         try:
-            data, partial = TimedGit(top, *RENAMES, oldest.commit, deadline=deadline).read()
+            data, partial = timed_git(top, *RENAMES, oldest.commit, deadline=deadline)
             origin = None if partial else find_rename(data, oldest.path)
             if origin is None:
                 break
@@ -130,65 +116,17 @@ def read_log(
     else:
         partial = True
     if commits and not commits[-1].parents and is_shallow(top):
-        commits[-1], partial = _at_boundary(commits[-1]), True
+        # the oldest commit of a shallow clone seems to add every file: its real change is not known
+        commits[-1] = replace(
+            commits[-1], status="M", added=None, removed=None, before="", old_mode="", touched=()
+        )
+        partial = True
     return FileHistory(tuple(commits), partial)
-
-
-def _at_boundary(commit: FileCommit) -> FileCommit:
-    """The oldest commit of a shallow clone, which seems to add every file: its real change is not known."""
-    return replace(commit, status="M", added=None, removed=None, before="", old_mode="", touched=())
 
 
 def is_shallow(top: Path) -> bool:
     """Whether the repository is a shallow clone, which lacks older commits. Raises GitError if git fails."""
     return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
-
-
-def indexed_log(
-    worktree: WorkTree, path: str, limit: int, revision: str, *, seconds: float = INDEX_SECONDS
-) -> FileHistory | None:
-    """Like `file_log`, but without walking the history: git describes only the commits that the index has for the file.
-
-    Returns None if the index is not complete, or if the file cannot be followed through these commits. Raises GitError
-    if an object is missing, and any exception that a damaged index causes.
-    """
-    from repoagent.history.index.index import open_index
-
-    top = worktree.top
-    with open_index(worktree, warn=lambda sentence: None) as index:
-        if not index.update(revision, seconds=seconds).complete:
-            return None
-        view = index.view(revision)
-        file = view.file(os.fsencode(path))
-        numbers = [commit.number for commit in view.commits(file, ALL)] if file is not None else []
-        known = view.ids(numbers) if numbers else {}
-    if not known:
-        return None
-    ids = [known[number] for number in numbers if number in known]
-    whole = parse_log(git_offline(top, *_LISTED, "--no-patch", LOG_FORMAT, names=ids), path)
-    data = git_offline(top, *_LISTED, "--raw", *_MOVES, "--no-abbrev", COMMIT_MARK, names=ids[:limit])
-    changes = {
-        (header[0], names[-1]): (change, names) for header, each in split_log(data) for change, names in each
-    }
-    followed: list[FileCommit] = []
-    for commit in whole[:limit]:
-        change, names = changes.get((commit.commit.encode(), os.fsencode(path)), (None, []))
-        if change is None:
-            return None
-        old_mode, new_mode, before, after, status = raw_fields(change)
-        origin = os.fsdecode(names[0])
-        followed.append(
-            replace(
-                commit, path=path, touched=(path,), status=status, before=before, after=after,
-                old_mode=old_mode, new_mode=new_mode, was=origin if status == "R" else "",
-            )
-        )  # fmt: skip
-        path = origin
-    whole[: len(followed)] = _counted(top, followed)
-    cut = not whole[-1].parents and is_shallow(top)
-    if cut:
-        whole[-1] = _at_boundary(whole[-1])
-    return FileHistory(tuple(whole), cut)
 
 
 def _counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:

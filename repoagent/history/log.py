@@ -11,7 +11,7 @@ import re
 import select
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -216,48 +216,34 @@ def _record(header: bytes, changes: list[Change]) -> LogRecord:
     return _new(LogRecord, (identity, int(time or b"0"), author, changes))  # a broken commit has no time
 
 
-class _TimeUp(Exception):
-    """Raised inside of `git_stream`, which then ends git; leaving its block normally would wait."""
-
-
 def deadline_in(seconds: float | None) -> float | None:
     """The value that `time.monotonic` will have after `seconds` seconds; None for no limit."""
     return None if seconds is None else time.monotonic() + seconds
 
 
-class TimedGit:
-    """A process that runs `git ARGS` in `top`; it starts at once and fetches nothing. `deadline` is a value of
-    `time.monotonic`, None for no limit."""
+class _TimeUp(Exception):
+    """Raised inside of `git_stream`, which then ends git; leaving its block normally would wait."""
 
-    def __init__(self, top: Path, *args: str, deadline: float | None) -> None:
-        self._deadline = deadline
-        self._stack = ExitStack()
-        self._stream = self._stack.enter_context(git_stream(top, *args, env=OFFLINE))
 
-    def read(self) -> tuple[bytes, bool]:
-        """Everything git printed until the deadline, and whether it was cut off. Output that is already available is
-        read even after the deadline. Ends git. Raises GitError if git fails before the deadline."""
-        data = bytearray()
-        descriptor = self._stream.fileno()
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN | select.POLLHUP)
-        try:
-            with self._stack:
-                while True:
-                    left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-                    if not poll.poll(None if left is None else left * 1000):
-                        raise _TimeUp
-                    chunk = os.read(descriptor, 1 << 16)
-                    if not chunk:
-                        break
-                    data += chunk
-        except _TimeUp:
-            return bytes(data), True
-        return bytes(data), False
-
-    def close(self) -> None:
-        with suppress(_TimeUp), self._stack:
-            raise _TimeUp
+def timed_git(top: Path, *args: str, deadline: float | None) -> tuple[bytes, bool]:
+    """Run `git ARGS` in `top`, without fetching anything, until `deadline` (a value of `time.monotonic`, None for no
+    limit). Returns its output, and whether it was cut off. Raises GitError if git fails before the deadline."""
+    data = bytearray()
+    try:
+        with git_stream(top, *args, env=OFFLINE) as stream:
+            poll = select.poll()
+            poll.register(stream.fileno(), select.POLLIN | select.POLLHUP)
+            while True:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not poll.poll(None if left is None else left * 1000):
+                    raise _TimeUp
+                chunk = os.read(stream.fileno(), 1 << 16)
+                if not chunk:
+                    break
+                data += chunk
+    except _TimeUp:
+        return bytes(data), True
+    return bytes(data), False
 
 
 def git_offline(top: Path, *args: str, names: Collection[str] = ()) -> bytes:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.git.process import GitError
-from repoagent.git.worktree import layout_of
 from repoagent.history.cochange import Neighbor, rank_neighbors
 from repoagent.history.render import day
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
     from repoagent.history.index.reader import IndexView
-    from repoagent.history.recent_commits import BackgroundLog, RecentView
+    from repoagent.history.recent_commits import RecentView
 
 LARGEST_FOLDER = 2000  # files of a folder that are looked up
 FILES_OF_FOLDER = 60  # the most recently changed of these represent it
@@ -110,13 +109,11 @@ def recent_neighborhood(
     The search is limited by the number of commits, not by time: the same repository gives the same answer, whatever the
     index contains. Raises what `neighborhood` raises.
     """
-    from repoagent.history.recent_commits import BackgroundLog
+    from repoagent.history.recent_commits import read_recent
 
     with ExitStack() as stack:
         query = _Query(worktree, paths, "HEAD", "", stack)
-        query.view = stack.enter_context(
-            BackgroundLog(worktree.top, *paths, seconds=None, since=since)
-        ).view()
+        query.view = read_recent(worktree.top, *paths, seconds=None, since=since)
         return query.answer(limit=limit, min_score=0.0, picture=False)
 
 
@@ -134,7 +131,6 @@ class _Query:
         self.commit = commit
         self.state: State = "recent"
         self.note, self.cut = "", False
-        self.quick: BackgroundLog | None = None
 
     @property
     def where(self) -> str:
@@ -153,8 +149,6 @@ class _Query:
             self.commit = ""
             self.use_recent("")
             return
-        if not layout_of(self.worktree).history.exists():
-            self._look()
         state = index.update(self.commit, seconds=MINING_SECONDS, head=self.revision == "HEAD")
         self.view, self.state = index.view(self.commit), "whole"
         if not state.new and state.end != "mining":
@@ -172,23 +166,16 @@ class _Query:
         self.note = f"{building}; {state.commits:,} commits so far"
 
     def use_recent(self, note: str) -> None:
+        from repoagent.history.recent_commits import read_recent
+
         if self.commit is None:
             from repoagent.history.file_history import resolve_revision
 
             self.commit = resolve_revision(self.worktree.top, self.revision)
-        look, self.quick = self._look(), None  # it can be read once
-        self.view = look.view()
+        self.view = read_recent(
+            self.worktree.top, *self.paths, seconds=QUICK_SECONDS, revision=self.where, commits=COMMITS
+        )
         self.state, self.note, self.cut = "recent", note, self.view.late
-
-    def _look(self) -> BackgroundLog:
-        from repoagent.history.recent_commits import BackgroundLog
-
-        if self.quick is None:
-            look = BackgroundLog(
-                self.worktree.top, *self.paths, seconds=QUICK_SECONDS, revision=self.where, commits=COMMITS
-            )
-            self.quick = self.stack.enter_context(look)
-        return self.quick
 
     def _known(self) -> int:
         """How many commits the view has of the file that it knows least of, ENOUGH at most."""

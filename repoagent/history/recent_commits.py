@@ -1,4 +1,4 @@
-"""The last commits of some files, read by one `git log` within a time limit while other work proceeds.
+"""The last commits of some files, read by one `git log` within a time limit.
 
 Used while there is no index: the commits that the log has printed before the time limit count. Renames are not
 followed, and a neighbor's commits that do not touch these files are unknown.
@@ -15,56 +15,36 @@ from repoagent.git.objects import resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history import cochange
 from repoagent.history.cochange import MOST_FILES, HistoryCommit
-from repoagent.history.log import LOG, TimedGit, deadline_in, split_log
+from repoagent.history.log import LOG, deadline_in, split_log, timed_git
 
-QUICK_SECONDS = 0.3
 _COMMITS = 100
 _NAMESAKES = 50
 _PATHS_A_CALL = 500
 _LOG = (*LOG, "--no-renames", "--raw", "--no-abbrev", "--no-merges", "--full-diff", "--format=%x01%H%x00%ct")
 
 
-class BackgroundLog:
-    """A `git log` of some files or folders that starts at once; `view` waits for it, `close` ends it.
-
-    `seconds` is wall time, None for no limit. Reads the newest `commits` commits at `revision` that were committed
-    after `since` (seconds since 1970).
+def read_recent(
+    top: Path,
+    *paths: str,
+    seconds: float | None,
+    revision: str = "HEAD",
+    commits: int = _COMMITS,
+    since: int | None = None,
+) -> RecentView:
+    """The newest `commits` commits at `revision` that changed some files or folders, and were committed after `since`
+    (seconds since 1970); empty on an unborn branch and for an unknown file. `seconds` is wall time, None for no limit.
     """
-
-    def __init__(
-        self,
-        top: Path,
-        *paths: str,
-        seconds: float | None = QUICK_SECONDS,
-        revision: str = "HEAD",
-        commits: int = _COMMITS,
-        since: int | None = None,
-    ) -> None:
-        self._top, self._revision = top, revision
-        bound = () if since is None else (f"--max-age={since}",)
-        walk = (f"--max-count={commits}", *bound, "--end-of-options", revision, "--", *paths)
-        self._git = TimedGit(top, *_LOG, *walk, deadline=deadline_in(seconds))
-
-    def view(self) -> RecentView:
-        """The history that was read; empty on an unborn branch and for an unknown file."""
-        try:
-            data, late = self._git.read()
-        except GitError:  # no commit yet, or a partial clone without its trees
-            data, late = b"", resolve_commit(self._top, self._revision) is not None
-        return RecentView(self._top, self._revision, data, late=late)
-
-    def close(self) -> None:
-        self._git.close()
-
-    def __enter__(self) -> BackgroundLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    bound = () if since is None else (f"--max-age={since}",)
+    walk = (f"--max-count={commits}", *bound, "--end-of-options", revision, "--", *paths)
+    try:
+        data, late = timed_git(top, *_LOG, *walk, deadline=deadline_in(seconds))
+    except GitError:  # no commit yet, or a partial clone without its trees
+        data, late = b"", resolve_commit(top, revision) is not None
+    return RecentView(top, revision, data, late=late)
 
 
 class RecentView:
-    """The output of a `BackgroundLog` as a `HistoryView` for the co-change score.
+    """The output of a `git log` as a `HistoryView` for the co-change score.
 
     `late` means that there may be more commits. The existing files are those in the revision's tree or, for HEAD, in
     git's index, which also contains newly added files.

@@ -74,14 +74,14 @@ def merge_base(top: Path, *commits: str) -> str | None:
 def _changed_paths(top: Path, tip: str, base: str) -> frozenset[str]:
     """The paths that the commits changed that are reachable from `tip` but not from `base`, without merges; some may
     be missing if there are many, or if git fails or takes more than 0.15 s."""
-    from repoagent.history.log import TimedGit
+    from repoagent.history.log import timed_git
 
     try:
-        data, late = TimedGit(
+        data, late = timed_git(
             top, "log", "--format=%x01", "--name-only", "-z", "--no-merges", "--no-renames", "--no-ext-diff",
             "--no-color", f"--max-count={BRANCH_COMMITS}", tip, f"^{base}", "--",
             deadline=time.monotonic() + BRANCH_SECONDS,
-        ).read()  # fmt: skip
+        )  # fmt: skip
     except GitError:
         return frozenset()
     entries = [entry.split(b"\0") for entry in data.split(b"\x01")[1:]]

@@ -1,15 +1,13 @@
-"""What each commit did to a file: definitions, lines, moves; the same from the index and from git's own walk."""
+"""What each commit did to a file: definitions, lines, moves."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from repoagent.git.worktree import WorkTree, layout_of, open_worktree
 from repoagent.history.commit_details import (
     HistoryStep,
     Touched,
@@ -19,9 +17,8 @@ from repoagent.history.commit_details import (
     lines_of,
     parts,
 )
-from repoagent.history.file_history import HistoryReport, read_history
-from repoagent.history.file_log import file_log, indexed_log
-from repoagent.history.index.index import open_index
+from repoagent.history.file_history import read_history
+from repoagent.history.file_log import file_log
 from repoagent.history.log import FileCommit
 from tests.conftest import GitRepo
 from tests.git.edits import shell
@@ -105,24 +102,12 @@ def test_only_merges_have_changed_it(repo: GitRepo) -> None:
     assert found == [("merge 1", "changes f"), ("merge 0", "added; with f")]
 
 
-def mined(repo: GitRepo) -> WorkTree:
-    worktree = open_worktree(repo.top)
-    with open_index(worktree) as index:
-        assert index.update("HEAD").complete
-    return worktree
-
-
-def both(worktree: WorkTree, path: str, **options: int) -> list[HistoryReport]:
-    """By the index and by the walk."""
-    return [read_history(where, path, seconds=20, **options) for where in (worktree, worktree.top)]
-
-
 def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
     lines = "".join(f"line {n}\n" for n in range(50))
     repo.commit("origin", **{"o.txt": lines})
     repo.commit("copy", **{"o.txt": lines + "more\n", "c.txt": lines + "other\n"})
     repo.commit("later", **{"c.txt": lines})
-    found = read_history(mined(repo), "c.txt")
+    found = read_history(repo.top, "c.txt")
     assert [s.commit.subject for s in found.steps] == ["later", "copy"]
     assert found.steps[-1].commit.status == "A"
 
@@ -131,17 +116,17 @@ def test_a_rename_is_one_even_where_nothing_older_is_shown(repo: GitRepo) -> Non
     repo.git("mv", "a.txt", "b.txt")
     repo.write("b.txt", repo.read("b.txt") + b"more\n")
     repo.commit("move")
-    for found in both(mined(repo), "b.txt", limit=1):
-        (step,) = found.steps
-        assert (step.was, step.commit.status, step.commit.added, step.commit.removed) == ("a.txt", "R", 1, 0)
-        assert found.people.commits == 2
+    found = read_history(repo.top, "b.txt", limit=1, seconds=20)
+    (step,) = found.steps
+    assert (step.was, step.commit.status, step.commit.added, step.commit.removed) == ("a.txt", "R", 1, 0)
+    assert found.people.commits == 2
 
 
 def test_a_file_is_not_compared_with_all_others_where_the_user_follows(repo: GitRepo) -> None:
     repo.commit("the same again", **{"b.txt": repo.read("a.txt").decode()})
     repo.git("config", "log.follow", "true")
-    for found in both(mined(repo), "b.txt"):
-        assert [(step.commit.status, step.commit.added) for step in found.steps] == [("A", 10)]
+    found = read_history(repo.top, "b.txt", seconds=20)
+    assert [(step.commit.status, step.commit.added) for step in found.steps] == [("A", 10)]
 
 
 def test_the_boundary_of_a_shallow_clone_adds_nothing(repo: GitRepo, tmp_path: Path) -> None:
@@ -149,10 +134,10 @@ def test_the_boundary_of_a_shallow_clone_adds_nothing(repo: GitRepo, tmp_path: P
     repo.commit("third", **{"a.txt": "3\n"})
     clone = tmp_path / "shallow"
     subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), clone], check=True)
-    for found in both(mined(GitRepo(clone)), "a.txt"):
-        third, second = (step.commit for step in found.steps)
-        assert (third.status, third.added, second.status, second.added) == ("M", 1, "M", None)
-        assert found.partial and "this clone is shallow" in found.notes[0]
+    found = read_history(clone, "a.txt", seconds=20)
+    third, second = (step.commit for step in found.steps)
+    assert (third.status, third.added, second.status, second.added) == ("M", 1, "M", None)
+    assert found.partial and "this clone is shallow" in found.notes[0]
 
 
 LOCAL = "def f():\n    def g():\n        return 1\n    return g\n"
@@ -189,46 +174,22 @@ def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) ->
     assert said(repo.top, "src")[:2] == ["in app.py; changes greet", "in app.py, b.py"]
 
 
-def test_the_index_gives_the_same_as_the_walk(repo: GitRepo) -> None:
-    worktree = open_worktree(repo.top)
-    assert [step.commit.subject for step in read_history(worktree, "a.txt").steps] == ["first commit"]
-    assert not layout_of(worktree).history.exists()  # it is not created for this
+def test_a_file_with_an_odd_name_that_was_moved_and_changed(repo: GitRepo) -> None:
     odd = os.fsdecode(b"\x01t\tb\n\xe9.py")
     text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))
     repo.commit("add", **{"z.txt": "z\n", "old.py": text})
-    repo.commit("change", **{"z.txt": "zz\n", "old.py": text.replace("return 3", "return 30")})
     repo.git("mv", "old.py", odd)
     repo.write(odd, text.replace("return 3", "return 31"))
     repo.commit("move and change")
-    worktree = mined(repo)
     repo.write(odd, text)
-    repo.commit("back", **{"z.txt": "zzz\n"})  # which the index does not have yet
-    found, walked = both(worktree, odd)
-    of_index = indexed_log(worktree, odd, 9, "HEAD")
-    ids = [step.commit.commit for step in walked.steps]
-    assert of_index and [commit.commit for commit in of_index.commits] == ids
-    assert found.people == walked.people
-    names = [
-        "commit", "subject", "author", "date", "path", "status", "added", "removed", "old_mode", "new_mode",
-    ]  # fmt: skip
-    for one, other in zip(found.steps, walked.steps, strict=True):
-        assert (one.was, one.files, one.touched) == (other.was, other.files, other.touched)
-        for side in ("before", "after"):  # the walk has abbreviated ids
-            assert getattr(one.commit, side).startswith(getattr(other.commit, side))
-        assert [getattr(one.commit, n) for n in names] == [getattr(other.commit, n) for n in names]
-    few, _ = both(worktree, odd, limit=2)
-    assert len(few.steps) == 2 and few.people.commits == 4 and few.partial
-    older = read_history(worktree, "old.py", revision="HEAD~2")
-    assert [step.commit.subject for step in older.steps] == ["change", "add"]
-
-
-def test_an_index_that_does_not_help_is_not_used(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
-    worktree = mined(repo)
-    assert indexed_log(worktree, "other.txt", 5, "HEAD") is None
-    for damage in (b"", b"SQLite format 3\0" + b"x" * 5000, None):
-        if damage is None:
-            shutil.rmtree(layout_of(worktree).root)
-        else:
-            layout_of(worktree).history.write_bytes(damage)
-        assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
-    assert capsys.readouterr().err == ""
+    repo.commit("back", **{"z.txt": "zzz\n"})
+    found = read_history(repo.top, odd, seconds=20)
+    assert [(s.commit.subject, s.was) for s in found.steps] == [
+        ("back", ""),
+        ("move and change", "old.py"),
+        ("add", ""),
+    ]
+    few = read_history(repo.top, odd, limit=2, seconds=20)
+    assert len(few.steps) == 2 and few.people.commits == 3 and few.partial
+    older = read_history(repo.top, "old.py", revision="HEAD~2", seconds=20)
+    assert [step.commit.subject for step in older.steps] == ["add"]

@@ -14,7 +14,7 @@ from repoagent.history import neighbors as task
 from repoagent.history.cochange import rank_neighbors
 from repoagent.history.index import index
 from repoagent.history.neighbors import Neighborhood, neighborhood
-from repoagent.history.recent_commits import BackgroundLog
+from repoagent.history.recent_commits import read_recent
 from tests.conftest import GitRepo
 from tests.history.histories import commit_files, partial_clone, without_a_fetch
 
@@ -159,8 +159,7 @@ def test_without_an_index_partners_are_ranked_and_deleted_files_and_floods_are_n
     commit_files(repo, *[PAIR] * 4, *["core.py docs.md"] * 2, *rare)
     repo.git("rm", "-q", "gone.py")
     repo.commit("remove it")
-    with BackgroundLog(repo.top, "core.py", seconds=10) as running:
-        view = running.view()
+    view = read_recent(repo.top, "core.py", seconds=10)
     file = view.file(b"core.py")
     assert file is not None
     rows = rank_neighbors(view, [file], [b"core.py"])

@@ -63,7 +63,7 @@ def command(session: Session, /, **values: Any) -> None:
         settings, terminal = model_calls.open_for_summaries(session, repo.layout, options)
         repo = repo._replace(settings=settings, terminal=terminal)
     history = read_history(
-        repo.worktree, repo.relative(options.file), revision=options.revision, limit=options.limit
+        repo.worktree.top, repo.relative(options.file), revision=options.revision, limit=options.limit
     )
     terminal, outcome, known = repo.terminal, SummaryOutcome(), dict[str, Any]()
     if repo.layout.summaries.is_dir():

@@ -150,17 +150,17 @@ def _global_names(path: str, text: bytes) -> dict[str, int]:
 def _texts_with(context: CheckContext, names: Collection[str], family: tuple[str, ...]) -> dict[str, bytes]:
     """The new texts of the files of the same language that contain one of the names."""
     from repoagent.git.process import GitError
-    from repoagent.history.log import TimedGit
+    from repoagent.history.log import timed_git
 
     change = context.change
     tree = {"staged": ["--cached"], "worktree": []}.get(change.kind, [change.head or "HEAD"])
     words = [part for name in sorted(names) for part in ("-e", name)]
     try:
-        out, late = TimedGit(
+        out, late = timed_git(
             context.worktree.top, "--no-literal-pathspecs", "grep", "-l", "-z", "-I", "-w", "-F", "--full-name",
             "--no-color", "--no-recurse-submodules", *words, *tree, "--", *(f":/*{suffix}" for suffix in family),
             deadline=time.monotonic() + SEARCH_SECONDS,
-        ).read()  # fmt: skip
+        )  # fmt: skip
     except GitError as error:
         if error.returncode != 1:  # a partial clone lacks a text
             context.unseen.append(
