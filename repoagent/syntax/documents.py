@@ -191,8 +191,7 @@ class _Part(NamedTuple):
 
 def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
     """The symbols of an HTML page: headings with their sections, elements with an id, and landmarks. A heading extends
-    to the next one of the same or a higher level, or to the end of its section or of the enclosing element with an id.
-    """
+    to the next one of the same or a higher level, or to the end of the enclosing section or symbol."""
     hints = sorted(match.start() for pattern in _HINTS for match in pattern.finditer(text))
     hints.append(len(text) + 1)
     parts: list[_Part] = []
@@ -210,19 +209,16 @@ def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
     symbols: list[Symbol] = []
     open_: list[tuple[int, Symbol]] = []
     for (node, level, name), end in zip(parts, _part_ends(parts, text), strict=True):
-        start, row = node.start_byte, node.start_point[0]
-        while open_ and open_[-1][0] < max(end, start + 1):
+        start = node.start_byte
+        while open_ and open_[-1][0] <= start:
             open_.pop()
-        stop = end
-        while stop > start + 1 and text[stop - 1 : stop].isspace():
-            stop -= 1
-        lines = row + 1, max(row, bisect_right(breaks, stop - 1)) + 1
         tag_end = text.find(b">", start, start + _START_TAG) + 1
         signature = printable_line(text[start:tag_end])
         if level:
             id_ = _ID.search(text, start, tag_end)
             shown = f' id="{printable_line(id_[1].strip(_QUOTES), 60)}"' if id_ else ""
             signature = f"<h{level}{shown}> {name}"
+        lines = node.start_point.row + 1, bisect_right(breaks, end - 1 - text[end - 1 : end].isspace()) + 1
         kind = "heading" if level else "element"
         symbols.append(nested_symbol(open_[-1][1] if open_ else None, name, kind, lines, signature))
         open_.append((end, symbols[-1]))
@@ -248,48 +244,21 @@ def _part(node: tree_sitter.Node, text: bytes) -> _Part | None:
 
 def _part_ends(parts: list[_Part], text: bytes) -> list[int]:
     """The byte at which each part ends."""
-    ends = [part.node.end_byte for part in parts]
-    elements: list[int] = []  # the open ones, outermost first
-    headings: list[int] = []  # those without a known end, outermost first
+    ends: list[int] = []
+    open_: list[int] = []
     for number, (node, level, _) in enumerate(parts):
-        start = _section_start(node, text) if level else node.start_byte
-        while elements and parts[elements[-1]].node.end_byte <= start:
-            elements.pop()
-        while headings and (
-            ends[headings[-1]] <= start
-            or 0 < level <= parts[headings[-1]].level
-            or node.end_byte > ends[headings[-1]]
-        ):
-            last = headings.pop()
-            # elements that begin below the heading and end beyond its part
-            inside = (parts[n].node.start_byte for n in elements if n > last)
-            ends[last] = max(parts[last].node.end_byte, min(start, *inside, ends[last]))
+        start, end = node.start_byte, node.end_byte
+        while open_ and (ends[open_[-1]] <= start or 0 < level <= parts[open_[-1]].level):
+            last = open_.pop()
+            ends[last] = min(ends[last], start)
         if level:
             section = node.parent
             while section is not None and _tag(text, section.start_byte) not in _SECTIONS:
                 section = section.parent
-            around = [section, parts[elements[-1]].node if elements else None]
-            ends[number] = min([len(text), *(_inner_end(outer) for outer in around if outer is not None)])
-            headings.append(number)
-        else:
-            elements.append(number)
+            end = len(text) if section is None else section.end_byte
+        ends.append(min(end, ends[open_[-1]]) if open_ else end)
+        open_.append(number)
     return ends
-
-
-def _section_start(node: tree_sitter.Node, text: bytes) -> int:
-    """The start of the section of a heading: before elements that wrap only the heading."""
-    start, outer = node.start_byte, node.parent
-    while outer is not None and outer.type == "element" and _tag(text, outer.start_byte) not in _SECTIONS:
-        content = text.find(b">", outer.start_byte, start) + 1
-        if not content or text[content:start].strip():
-            break
-        start, outer = outer.start_byte, outer.parent
-    return start
-
-
-def _inner_end(node: tree_sitter.Node) -> int:
-    last = node.child(node.child_count - 1) if node.child_count else None
-    return last.start_byte if last is not None and last.type == "end_tag" else node.end_byte
 
 
 def _tag(text: bytes, start: int) -> bytes:

@@ -160,14 +160,14 @@ CASES = [
     ("a.html",
      '<section>\n<h2>In</h2>\n</section>\n<p>x\n<div id="d">\n<h3>Held</h3>\ntext\n</div>\n'
      '<h2>Last</h2>\n<div id="e">\n<h4>Low</h4>\n<h1>High</h1>\n</div>\n<p>end\n',
-     "heading In 2-2; element #d 5-8; heading #d.Held 6-7; heading Last 9-9; element #e 10-13; "
-     "heading #e.Low 11-11; heading #e.High 12-12"),
+     "heading In 2-3; element #d 5-8; heading #d.Held 6-8; heading Last 9-14; element Last.#e 10-13; "
+     "heading Last.#e.Low 11-11; heading Last.#e.High 12-13"),
     # sections of headings
     ("a.html",
      "<body>\n<h1>Top &amp; all</h1>\n<p>a\n<h2 id=one>One <b>two</b></h2>\n<p>b\n<h3>Deep</h3>\n"
      '<div class="head">\n<h2>Two<a href="#two">¶</a></h2>\n</div>\n<p>c\n</body>\n',
-     "heading Top & all 2-10; heading Top & all.One two 4-6; heading Top & all.One two.Deep 6-6; "
-     "heading Top & all.Two 8-10"),
+     "heading Top & all 2-11; heading Top & all.One two 4-7; heading Top & all.One two.Deep 6-7; "
+     "heading Top & all.Two 8-11"),
     # landmarks, but no link targets
     ("a.html",
      "<nav>\n<ul><li><a id='toc-1' href='#1'>1</a></ul>\n</nav>\n<footer>one line</footer>\n<script>\n"
