@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.syntax.symbol import Symbol, line_range, nested_symbol, printable_line, symbols_by_level
+from repoagent.syntax.symbol import Symbol, line_range, nested_symbol, printable_line
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -28,7 +28,6 @@ _JSON_TITLE = re.compile(rb'"(' + _ANY_TITLE + rb')"\s*:\s*("(?:[^"\\\n]|\\.)*"|
 _YAML_TITLE = re.compile(
     rb"[\"']?(" + _ANY_TITLE + rb")[\"']?[ \t]*:[ \t]+(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'{}\[\]|>&*,#][^\n,}]*)"
 )
-_JSON_PAIR = re.compile(rb'[{\s]*("(?:[^"\\\n]|\\.)*"\s*:\s*(?:"(?:[^"\\\n]|\\.){0,80}"?|[^\s{\[,}"]+))')
 _REACH = 400  # bytes at the start of an entry to search for its name
 _ENTRY_LINES = 6  # and lines in YAML
 _KIND = re.compile(rb"^kind:[ \t]*([\w.-]+)", re.MULTILINE)
@@ -131,8 +130,10 @@ class _Item(NamedTuple):
 
 def key_symbols(root: tree_sitter.Node, language: str, text: bytes) -> tuple[Symbol, ...]:
     """The keys, elements and named entries in order, containers before their contents."""
-    if language == "yaml" and root.type == "ERROR":  # a template, or more rows than the grammar can count
-        return _yaml_lines(text)
+    if (
+        language == "yaml" and root.type == "ERROR"
+    ):  # a template, or more than the 32,767 lines that the grammar counts
+        return ()
     symbols: tuple[Symbol, ...] = ()
     for deepest in _DEPTHS:
         symbols = _collect(root, language, text, deepest)
@@ -186,7 +187,7 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
             if not title and end - start < _UNNAMED:
                 continue
             name = title or f"[{item.entry}]"
-            symbol = add(item, "entry", name, _entry_head(text, start, end, name, bool(title)))
+            symbol = add(item, "entry", name, _entry_head(text, start, end, name))
             if end - start > _OPENED and level + 1 < deepest:
                 inner = node.named_children if type_ == "block_sequence_item" else [node]
                 pending.extend(_Item(child, level + 1, (), symbol) for child in reversed(inner))
@@ -222,11 +223,10 @@ def _key_head(text: bytes, start: int, end: int, key: bytes, *, has_content: boo
     return printable_line(text[start:stop]).rstrip("{;,[ ")
 
 
-def _entry_head(text: bytes, start: int, end: int, name: str, titled: bool) -> str:
-    """The first line of a YAML entry; in JSON its name, with its first key if the name is a position."""
+def _entry_head(text: bytes, start: int, end: int, name: str) -> str:
+    """The first line of a YAML entry; in JSON its name."""
     if text[start : start + 1] == b"{":
-        pair = None if titled else _JSON_PAIR.match(text, start + 1, min(end, start + _REACH))
-        return f"{name} {printable_line(pair[1], 80)}" if pair else name
+        return name
     newline = text.find(b"\n", start, start + _REACH)
     return printable_line(text[start : min(end, start + _REACH if newline < 0 else newline)], 120).rstrip(
         "{[, "
@@ -254,29 +254,3 @@ def _key_and_value(
         opening = text[value.start_byte : value.start_byte + 1]
         value = value if opening in (b"{", b"[", b"&", b"!") else None
     return text[key.start_byte : key.end_byte], value
-
-
-_KEY = re.compile(
-    rb" *(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'#{}\[\]&*!|>%@`,-][^\n#{}\[\]\"']*?)[ \t]*:(?=[ \t]|\r?$)"
-)
-_LITERAL = re.compile(rb"[|>][+-]?\d?[+-]?[ \t]*(?:#.*)?\r?$")
-
-
-def _yaml_lines(text: bytes) -> tuple[Symbol, ...]:
-    """The keys of the first levels by indentation: for templates, and for files of more than 32,767 lines, which the
-    grammar counts with 16 bits."""
-    items: list[tuple[int, int, str, str]] = []
-    lines = text.split(b"\n")
-    literal = -1  # the column of the key of an open literal text
-    for row, line in enumerate(lines):
-        column = len(line) - len(line.lstrip(b" "))
-        if literal >= 0 and (column > literal or not line.strip()):
-            continue
-        literal = -1
-        if match := _KEY.match(line):
-            literal = column if _LITERAL.search(line, match.end()) else -1
-            name = printable_line(_unquoted(match[1]), 80)
-            items.append((row, column, name, printable_line(line, 120).rstrip("{[, ") or name))
-    symbols = symbols_by_level(items, len(lines) - (not lines[-1]), "key")
-    levels = _LEVELS if len(symbols) < _MOST else 1
-    return tuple(symbol for symbol in symbols if symbol.depth < levels)

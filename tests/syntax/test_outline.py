@@ -260,27 +260,24 @@ def test_large_values_are_opened() -> None:
 def test_large_entries_without_a_name_have_their_position() -> None:
     data = json.dumps([{"cell": "code", "v": FILLER}, {"cell": 1}, [1], {"cell": 'a "b', "v": [FILLER]}])
     assert [(s.name, s.signature) for s in outline("a.json", data.encode())] == [
-        ("[0]", '[0] "cell": "code"'),
-        ("[3]", '[3] "cell": "a \\"b"'),
+        ("[0]", "[0]"),
+        ("[3]", "[3]"),
     ]
     assert outline("a.yml", f"- run: {FILLER}\n- b\n".encode())[0].name == "[0]"
 
 
-def test_yaml_templates_are_read_by_lines() -> None:
+def test_yaml_templates_have_no_outline() -> None:
     text = (
         b"{{- if .Values.a }}\nkind: X\nspec: {{ toYaml . }}\nlist:\n- name: one\n  b: |\n    c: no key\n"
         b"  - id: odd\n# c\nlast: 'x: y'\n{{- end }}\n"
     )
-    expected = "key kind 2-2; key spec 3-3; key list 4-9; key list.b 6-9; key last 10-11"
-    assert shown(outline("a.yaml", text)) == expected
+    assert outline("a.yaml", text) == ()
 
 
 @pytest.mark.soak
 def test_yaml_of_more_lines_than_the_grammar_counts() -> None:
     text = b"top:\n  a: 1\n  b:\n" + b"    - x\n" * 33_000 + b"end: 1\n"
-    assert shown(outline("a.yml", text)) == (
-        "key top 1-33003; key top.a 2-2; key top.b 3-33003; key end 33004-33004"
-    )
+    assert outline("a.yml", text) == ()
 
 
 @pytest.mark.soak
