@@ -234,19 +234,12 @@ _ANONYMOUS_HOLDERS = frozenset({"arguments", "array", "jsx_expression"})
 def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...]:
     """The symbols of a program in order, containers before their contents."""
     symbols: list[Symbol] = []
-    # end byte, symbol, the path of its name, its node
-    holders: list[tuple[int, Symbol, tuple[str, ...], Node]] = []
+    holders: list[tuple[int, Symbol, tuple[str, ...]]] = []  # end byte, symbol, the path of its name
     rules = RULES.get(language) or tail_rules(language)
     for node, outer, kind, parts, comments, body in _definitions(root, rules, language, text):
         end = node.end_byte
         while holders and holders[-1][0] < end:
             holders.pop()
-        if holders and node.type == "assignment_expression":
-            holder = holders[-1][3]
-            is_assigned = holder.type in ("assignment_expression", "variable_declarator")
-            value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
-            if is_assigned and value and value.start_byte == node.start_byte:
-                holders.pop()  # `exports.a = exports.b = function …`: both on the same level
         parent, path = (holders[-1][1], holders[-1][2]) if holders else (None, ())
         inside = parent.kind if parent else ""
         if inside in _FUNCTIONS and (
@@ -273,7 +266,7 @@ def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...
         shown = (*path, signature) if kind == "impl" else full
         depth = parent.depth + 1 if parent else 0
         symbols.append(Symbol(shown[-1], kind, ".".join(shown), first, max(first, last), signature, depth))
-        holders.append((end, symbols[-1], full, node))
+        holders.append((end, symbols[-1], full))
     return tuple(symbols)
 
 
@@ -284,7 +277,7 @@ _COMMENT = re.compile(rb"#|//|/\*")
 
 def _signature(outer: Node, node: Node, body: Node | None, text: bytes) -> str:
     """The head of a definition on one line, without decorators and body."""
-    start, holder, value = outer.start_byte, node, None
+    start, holder = outer.start_byte, node
     if outer is not node or text.startswith(b"@", start):
         start = next((c.start_byte for c in outer.children if c.type not in ("decorator", "comment")), start)
     if body is None:  # `const name = (a) => {…}`
@@ -296,13 +289,6 @@ def _signature(outer: Node, node: Node, body: Node | None, text: bytes) -> str:
         body = next((c for c in node.children if c.type in ("block", "keyframe_block_list")), None)
     if body is None:
         head = text[start : min(outer.end_byte, start + 400)].split(b"\n", 1)[0]
-        if (
-            value is not None
-            and head.rstrip().endswith((b"<", b"("))
-            and holder.type == "type_alias_declaration"
-        ):
-            # `type T<`, a line for each parameter, `> = …`
-            head = _LEADS.sub(rb"\1", _TRAILS.sub(rb"\1", text[start : value.start_byte][:400]))
         return printable_line(head).rstrip("{;,").rstrip()
     stop = body.start_byte
     head = text[start : max(start, stop)][:1000]

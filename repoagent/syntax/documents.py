@@ -47,13 +47,10 @@ def _heading_symbols(headings: Sequence[tuple[int, int, str]], total: int) -> tu
 
 
 _UNDERLINED = (".rst", ".rest", ".txt", ".text")
-_ASCIIDOC = (".adoc", ".asciidoc", ".asc")
 _TEXT_NAMES = frozenset(
     {"README", "NEWS", "CHANGES", "CHANGELOG", "INSTALL", "HACKING", "TODO", "CONTRIBUTING", "COPYING"}
 )
 _UNDERLINE = re.compile(rb"([=\-~^\"'`#*+:.<>_])\1{2,}[ \t]*\r?$")
-_EQUALS = re.compile(rb"(={1,6})[ \t]+(\S.*)")
-_FENCE = re.compile(rb"(-{4,}|\.{4,}|={4,}|\+{4,}|/{4,}|```+)[ \t]*\r?$")
 _LONGEST = 200  # bytes of a title
 _SHORTER = 2  # characters by which an underline may be shorter than its title
 
@@ -61,25 +58,15 @@ _SHORTER = 2  # characters by which an underline may be shorter than its title
 def is_plain_text(path: str) -> bool:
     """Whether `path` names a text file whose headings can be found without a grammar."""
     name = path.rsplit("/", 1)[-1]
-    return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
+    return name.lower().endswith(_UNDERLINED) or name in _TEXT_NAMES
 
 
-def text_symbols(path: str, data: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading of plain text, reStructuredText or AsciiDoc."""
+def text_symbols(data: bytes) -> tuple[Symbol, ...]:
+    """One symbol per heading of plain text or reStructuredText."""
     if is_binary(data):
         return ()
     lines = source_text(data).split(b"\n")
-    headings: list[tuple[int, int, str]] = []
-    if path.lower().endswith(_ASCIIDOC):
-        fence = b""
-        for row, line in enumerate(lines):
-            if match := _FENCE.match(line):
-                fence = b"" if fence == match[1] else fence or match[1]
-            elif not fence and (match := _EQUALS.match(line)):
-                headings.append((row, len(match[1]), printable_line(match[2], 120)))
-    else:
-        headings = _underlined(lines)
-    return _heading_symbols(headings, len(lines) - (not lines[-1]))
+    return _heading_symbols(_underlined(lines), len(lines) - (not lines[-1]))
 
 
 def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
@@ -105,12 +92,11 @@ def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
 
 _SHEET_KINDS = {
     "rule_set": "selector", "media_statement": "rule", "supports_statement": "rule", "keyframes_statement": "rule",
-    "at_rule": "rule", "mixin_statement": "macro", "function_statement": "function",
+    "at_rule": "rule",
 }  # fmt: skip
-_SHEET_COMMENTS = frozenset({"comment", "js_comment", "single_line_comment"})
+_SHEET_COMMENTS = frozenset({"comment", "js_comment"})
 _CLOSED = frozenset({"declaration", "string_value", "plain_value", "selectors", "keyframes_statement"})
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
-_MIXIN = re.compile(rb"@(?:mixin|function)\s+([\w-]+)")
 _RULE_HEAD = 1000  # bytes
 _RULE_NAME = 80
 
@@ -123,18 +109,17 @@ def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
         node, parent, comments = pending.pop()
         start, end = node.start_byte, node.end_byte
         kind = _SHEET_KINDS.get(node.type)
-        brace = _brace(text, start, end)
+        brace = text.find(b"{", start, end)
         if kind is not None:
             head = text[start : end if brace < 0 else brace][:_RULE_HEAD]
             head = (_COMMENT.sub(b"", head) if b"/*" in head else head).rstrip(b"; \t\r\n")
             if not head or (kind == "selector" and brace < 0):
                 continue
-            mixin = _MIXIN.match(head)
-            name = printable_line(mixin[1] if mixin else head, _RULE_NAME)
+            name = printable_line(head, _RULE_NAME)
             signature = name if kind == "selector" else printable_line(head)
             parent = nested_symbol(parent, name, kind, line_range(node, comments, text), signature)
             symbols.append(parent)
-            brace = _brace(text, brace + 1, end) if brace >= 0 else -1
+            brace = text.find(b"{", brace + 1, end) if brace >= 0 else -1
         if (brace < 0 and node is not root) or node.type in _CLOSED:
             continue
         inside: list[_Item] = []
@@ -147,14 +132,6 @@ def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
                 comments = ()
         pending.extend(reversed(inside))
     return tuple(symbols)
-
-
-def _brace(text: bytes, start: int, end: int) -> int:
-    """The next brace that opens a block, not an interpolation such as `#{$name}`; -1 if there is none."""
-    at = text.find(b"{", start, end)
-    while at > start and text[at - 1 : at] == b"#":
-        at = text.find(b"{", at + 1, end)
-    return at
 
 
 PAGES = frozenset({"html", "svelte", "vue"})

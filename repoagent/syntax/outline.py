@@ -34,7 +34,7 @@ def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
 def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Symbol, ...], int] | None:
     """Like `outline`, for a known language and with the number of syntax errors; None if it takes too long."""
     if language is None:
-        return (documents.text_symbols(path, data) if documents.is_plain_text(path) else ()), 0
+        return (documents.text_symbols(data) if documents.is_plain_text(path) else ()), 0
     tree = parse_within(data, language, OUTLINE_SECONDS)
     if tree is None:
         return None
