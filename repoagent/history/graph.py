@@ -43,7 +43,7 @@ _QUERY_LINE, _LINE, _GAP, _WIDEST_LINE = 34.0, 34.0, 16.0, 60.0
 
 class Node(NamedTuple):
     """A file: `path` is printable; `x` and `y` are pixels from the center. The label is on the left (`side` -1), on the
-    right (1), or in a box (0, a queried file); None for no label. A file with a `ring` links two areas."""
+    right (1), or in a box (0, a queried file); None for no label."""
 
     path: str
     x: float = 0.0
@@ -53,7 +53,6 @@ class Node(NamedTuple):
     side: int | None = 0
     summary: str = ""
     commits: tuple[CommitHeader, ...] = ()
-    ring: bool = False
 
     @property
     def label(self) -> tuple[str, str]:

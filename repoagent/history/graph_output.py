@@ -137,7 +137,7 @@ def _node(number: int, node: Node, *, page: bool) -> str:
             f'y="{-BOX_HEIGHT / 2:g}" width="{2 * node.reach:.1f}" height="{BOX_HEIGHT:g}" rx="8"/>'
             f'<text class="name" text-anchor="middle" y="4.5">{name}</text></g>'
         )
-    drawn = f'<circle class="spot" r="{node.radius:.1f}"/>' + '<circle class="ring" r="7.5"/>' * node.ring
+    drawn = f'<circle class="spot" r="{node.radius:.1f}"/>'
     if node.side is not None:
         at = f'text-anchor="{"end" if node.side < 0 else "start"}" x="{node.side * 15}"'
         drawn += f'<text class="name" {at} y="{0 if folder else 4.5:g}">{name}</text>'
@@ -168,9 +168,7 @@ def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
         line += f'<text class="dim" x="{x + 18:.1f}">{escape(label)}</text>'
         x += entry_width
     yield x + 2 * MARGIN, line
-    text = (
-        "a ringed file also changes with another cluster" if graph.areas else "thicker lines are more certain"
-    )
+    text = "files in one disc change together" if graph.areas else "thicker lines are more certain"
     for sentence in (text,) if page else (f"{text}; files of one color change together", graph.guidance):
         yield len(sentence) * 6.6 + 2 * MARGIN, f'<text class="prose dim">{escape(sentence)}</text>'
 

@@ -1,5 +1,4 @@
-"""The map of a repository as a graph: clusters of files that change together, drawn as discs of dots colored by folder,
-and the files that link two clusters.
+"""The map of a repository as a graph: clusters of files that change together, drawn as discs of dots colored by folder.
 
 Discs are placed largest first, each touching another one without overlap, as near as possible to the clusters that
 change with it.
@@ -39,7 +38,6 @@ HALF = 5_000  # commits after which a commit has half of its weight
 PARTNERS = 6  # strongest links that each file keeps: more would be a hairball
 SMALLEST = 3  # files of a cluster
 RESOLUTION = 1.6
-BRIDGES = 14
 MINING_SECONDS = 2.0  # of wall time, for an index that is not whole
 _CHANCE = 1.5  # added to the weight of each file's own commits: one shared commit proves little
 _STEP, _PADDING, _TITLE_HEIGHT, _GAP = (
@@ -110,7 +108,6 @@ def build_map(
     names = graph.group_names([[files[file] for file in group] for group in groups])
     areas = _discs(names, groups, attraction)
     folders, colours = colour_folders(files)
-    bridges = _bridges(pairs, cluster_of)
     nodes = [Node(printable_line(path), group=colours[file], side=None) for file, path in enumerate(files)]
     rows: list[tuple[int, tuple[str, ...]]] = []
     for number, area in enumerate(areas):
@@ -118,15 +115,11 @@ def build_map(
         rings = sorted(area.members, key=lambda file: (colours[file] % (COLOURS + 1), -often[file], file))
         for rank, file in enumerate(rings):
             distance, angle = _STEP * math.sqrt(rank + 0.5), rank * _GOLDEN_ANGLE
-            summary = f"{often[file]} commits, in the cluster {names[number]}"
-            if file in bridges:
-                summary += f", a bridge to {names[bridges[file]]}"
             nodes[file] = nodes[file]._replace(
                 x=round(area.x + distance * math.cos(angle), 1),
                 y=round(area.y + distance * math.sin(angle), 1),
                 radius=2.8 + 3.6 * math.sqrt(often[file] / most),
-                summary=summary,
-                ring=file in bridges,
+                summary=f"{often[file]} commits, in the cluster {names[number]}",
             )
         rows += [(file, ("", str(often[file]), names[number])) for file in area.members]
     for file in range(len(files)):
@@ -140,7 +133,7 @@ def build_map(
     high = max((abs(area.y) + area.radius + _TITLE_HEIGHT for area in areas), default=0.0)
     return Graph(
         f"What changes together in {printable_line(name)}",
-        f"{len(files):,} of {len(paths):,} files, {len(groups)} clusters, {len(bridges)} bridges, "
+        f"{len(files):,} of {len(paths):,} files, {len(groups)} clusters, "
         f"from the newest {len(history):,} commits of {commit[:10]}",
         note,
         "Files that changed in the same commits; small and recent commits count more. "
@@ -193,30 +186,6 @@ def _groups(count: int, links: Mapping[tuple[int, int], float]) -> list[list[int
             if near:
                 joined[-max(near)[1]] += group
     return sorted((sorted(group) for group in joined.values()), key=lambda group: (-len(group), group))
-
-
-def _bridges(pairs: Pairs, cluster_of: Mapping[int, int]) -> dict[int, int]:
-    """The files that change most surely with several files of another cluster, and that cluster; at most two between
-    the same clusters."""
-    toward: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
-    for (one, other), (score, _) in pairs.items():
-        if one in cluster_of and other in cluster_of:
-            toward[one, cluster_of[other]].append(score)
-            toward[other, cluster_of[one]].append(score)
-    candidates = []
-    for (file, cluster), scores in toward.items():
-        inside = sum(toward.get((file, cluster_of[file]), ()))
-        strength = sum(nlargest(4, scores))
-        if cluster != cluster_of[file] and len(scores) > 1 and strength > inside / 8:
-            candidates.append((strength, -file, cluster))
-    bridges: dict[int, int] = {}
-    used: Counter[frozenset[int]] = Counter()
-    for _, negative, cluster in sorted(candidates, reverse=True):
-        between = frozenset((cluster, cluster_of[-negative]))
-        if used[between] < 2 and -negative not in bridges and len(bridges) < BRIDGES:
-            used[between] += 1
-            bridges[-negative] = cluster
-    return bridges
 
 
 def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:

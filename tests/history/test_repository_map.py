@@ -1,4 +1,4 @@
-"""The map of a repository: clusters, their names, bridges between them, and the page."""
+"""The map of a repository: clusters, their names, and the page."""
 
 from __future__ import annotations
 
@@ -56,17 +56,16 @@ def areas(graph: Graph) -> dict[str, set[str]]:
     return {area.name: {graph.nodes[file].path for file in area.members} for area in graph.areas}
 
 
-def test_files_that_change_together_are_a_cluster_and_a_file_between_two_is_a_bridge() -> None:
+def test_files_that_change_together_are_a_cluster() -> None:
     graph = mapped(*KNOTS, (3, 4), (3, 5), (3, 4), (3, 5), (7,))
     assert areas(graph) == {
         "net/": {"net/a.py", "net/b.py", "net/c.py"},
         "ui/": {"ui/x.py", "ui/y.py", "docs/z.md"},
     }
-    (bridge,) = [node for node in graph.nodes if node.path == "net/c.py"]
-    assert bridge.ring and bridge.summary == "12 commits, in the cluster net/, a bridge to ui/"
+    (member,) = [node for node in graph.nodes if node.path == "net/c.py"]
+    assert member.summary == "12 commits, in the cluster net/"
     (alone,) = [node for node in graph.nodes if node.path == "alone.txt"]
     assert alone.summary == "1 commits, in no cluster"
-    assert not any(node.ring for node in mapped(*KNOTS).nodes)
 
 
 @pytest.mark.parametrize(

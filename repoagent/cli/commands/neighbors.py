@@ -58,7 +58,7 @@ FILE are used."""
 )
 @click.option(
     "--map", "whole", is_flag=True,
-    help="Map the whole repository on a web page: clusters of files that change together, and bridges between them.",
+    help="Map the whole repository on a web page: clusters of files that change together.",
 )  # fmt: skip
 @click.option("--weak", is_flag=True, help="Also show rows with little evidence.")
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
