@@ -70,17 +70,9 @@ def _read(session: EditSession, action: Action) -> Observation:
     rows: list[str] = []
     ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
     if name:
-        from repoagent.syntax.outline import find_symbols, nearly_named
+        from repoagent.syntax.outline import find_symbols
 
-        data = text.encode("utf-8", "surrogatepass")
-        try:
-            symbols = find_symbols(source.path, data, name)
-        except UsageError:
-            near = nearly_named(source.path, data, name)
-            if not near:
-                raise
-            symbols = find_symbols(source.path, data, near)
-            rows.append(f"{source.path} has no symbol {name!r}; this is {near}.")
+        symbols = find_symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
         ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
     for lines in ranges:
         characters = action.args.get("characters", "")

@@ -171,19 +171,6 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
     raise UsageError(f"{path} has no symbol {name!r}; {hint}")
 
 
-def nearly_named(path: str, data: bytes, name: str) -> str:
-    """The qualified name that ends in `name`, ignoring case and leading underscores; "" unless there is exactly one."""
-
-    def plain(name: str) -> str:
-        return ".".join(part.lstrip("_") for part in name.lower().split("."))
-
-    wanted = plain(_dotted(name))
-    names = {
-        s.qualified_name for s in outline(path, data) if f".{plain(s.qualified_name)}".endswith(f".{wanted}")
-    }
-    return names.pop() if len(names) == 1 and wanted else ""
-
-
 def _dotted(name: str) -> str:
     return _SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip()))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.syntax.outline import defined_names, find_symbols, lost_definitions, nearly_named
+from repoagent.syntax.outline import defined_names, find_symbols, lost_definitions
 
 TEXT = b"""class A:
     def run(self):
@@ -89,14 +89,6 @@ def test_long_definitions_of_one_name_are_listed() -> None:
 def test_an_unknown_symbol(path: str, text: bytes, name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         find_symbols(path, text, name)
-
-
-def test_a_name_that_differs_by_case_or_underscores() -> None:
-    text = b"class Box:\n    def _put(self): ...\n\n\ndef _put_all(): ...\n\n\ndef take(): ...\ndef Take(): ...\n"
-    expected = {"box._put": "Box._put", "PUT_ALL(x)": "_put_all", "Box::__put": "Box._put", "put": "Box._put"}
-    assert {name: nearly_named("a.py", text, name) for name in expected} == expected
-    for name in ("TAKE", "ut_all", "_", "", "other"):
-        assert nearly_named("a.py", text, name) == ""
 
 
 def test_definitions_omit_locals() -> None:
