@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.split.join import is_mostly_utf8, line_endings, normalize_segment
+from repoagent.split.join import line_endings, normalize_segment
+from repoagent.split.source import SourceText, source_of
 
 LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
 UTF8 = "größe = 1\nlänge = 2\nend\n".encode()
@@ -20,9 +21,8 @@ def saved(
     before: bytes, after: bytes, *, whole: bytes | None = None, last: bool = False
 ) -> tuple[bytes, list[str]]:
     source = before if whole is None else whole
-    return normalize_segment(
-        "002.c", before, after, utf8=is_mostly_utf8(source), endings=line_endings(source), last=last
-    )
+    utf8 = source_of(SourceText("a.c", source)).encoding == "utf-8"
+    return normalize_segment("002.c", before, after, utf8=utf8, endings=line_endings(source), last=last)
 
 
 @pytest.mark.parametrize(
