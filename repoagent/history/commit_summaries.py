@@ -20,7 +20,6 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
 from repoagent.git.process import GitError
 from repoagent.history.commit_details import BULK, HistoryStep
 from repoagent.history.log import LISTED, git_offline, split_log
@@ -118,22 +117,6 @@ def add_summaries(
         else step
         for step in steps
     )
-
-
-def add_saved(folder: Path, steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:
-    """Add the saved summaries to the `steps` of their commits.
-
-    Unreadable summaries are left out, because a prompt can do without them.
-    """
-    summaries = {}
-    for step in steps:
-        try:
-            summary = read_summary(folder, step.commit.commit, warn=lambda sentence: None)
-        except Refused:
-            continue
-        if summary is not None:
-            summaries[summary.commit] = summary
-    return add_summaries(steps, summaries)
 
 
 def read_summaries(

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import NothingDone, UsageError
+from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.files import check_path
 from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import GitError, git_output
@@ -17,11 +17,10 @@ from repoagent.git.worktree import WorkTree
 from repoagent.history.commit_details import HistoryStep, describe_step, history_steps, without_withheld
 from repoagent.history.file_log import RENAMES, SECONDS, FileHistory, file_log, is_shallow, read_log
 from repoagent.history.log import FileCommit, find_rename, git_offline
-from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain_line
+from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, history_block, plain_line
 
 REPORT_SECONDS = 3.0
 WALKED = 10_000  # commits from HEAD that the prompt of an edit looks through
-_CANDIDATES = 2  # for each commit in a prompt, of which the most telling ones are shown
 _OUTLINES = 0.25  # seconds of CPU for the outlines of a prompt
 # Accounts of services that open changes by themselves and do not call themselves [bot].
 _SERVICES = (
@@ -183,11 +182,11 @@ def prompt_block(
     seconds: float = SECONDS,
     summaries: Path | None = None,
 ) -> str:
-    """For a prompt: a file's authors and at most `commits` of its newest and most informative commits, within 45 tokens
-    per commit; "" for a file that git does not know. Files for which `why_not` gives a reason are not named.
-    `summaries` is the folder with summaries by models. Raises GitError if git fails."""
-    history = file_log(worktree.top, path, commits * _CANDIDATES, seconds=seconds)
-    newest = history.commits[: commits * _CANDIDATES]
+    """For a prompt: a file's authors and at most `commits` of its newest commits; "" for a file that git does not know.
+    Files for which `why_not` gives a reason are not named. `summaries` is the folder with summaries by models. Raises
+    GitError if git fails."""
+    history = file_log(worktree.top, path, commits, seconds=seconds)
+    newest = history.commits[:commits]
     newest_steps = history_steps(worktree.top, newest, limit=len(newest), seconds=_OUTLINES)
     people = authors_of(history.commits, partial=history.partial)
     return history_block(
@@ -195,7 +194,6 @@ def prompt_block(
         partial=history.partial or people.commits > len(newest_steps),
         limit=commits,
         people=people,
-        budget=TOKENS_A_COMMIT * commits,
     )
 
 
@@ -228,8 +226,11 @@ def last_changes(
 
 
 def _summarized(file_steps: list[HistoryStep], summaries: Path | None) -> list[HistoryStep]:
+    """The steps with the saved summaries of their commits; without them if one cannot be read."""
     if summaries is None or not summaries.is_dir():
         return file_steps
-    from repoagent.history.commit_summaries import add_saved
+    from repoagent.history.commit_summaries import add_summaries, read_summaries
 
-    return list(add_saved(summaries, file_steps))
+    with suppress(Refused):
+        return list(add_summaries(file_steps, read_summaries(summaries, file_steps, lambda sentence: None)))
+    return file_steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -122,9 +121,6 @@ PATH_WIDTH = 200
 DID_WIDTH = 160
 PEOPLE_WIDTH = 300
 MOST, LATELY = 4, 3  # persons
-LEFT_OUT = "(other commits omitted)"
-TOKENS_A_COMMIT = 45  # of a budget
-_BYTES_A_TOKEN = 4
 
 
 def history_block(
@@ -133,22 +129,19 @@ def history_block(
     partial: bool = False,
     limit: int = 20,
     people: Authors | None = None,
-    budget: int | None = None,
 ) -> str:
     """Format a line about the authors, then one line per commit, newest first; "" for no commits.
 
     The line of a commit has its date, short id, author, subject, changes to the file, and lines added and removed.
-    There are at most `limit` commits; with a `budget` (tokens of four bytes), only the newest and most informative that
-    fit. Authors, subjects and symbols are untrusted: control characters are replaced and long values are cut, so a line
-    cannot forge another one.
+    There are at most `limit` commits. Authors, subjects and symbols are untrusted: control characters are replaced and
+    long values are cut, so a line cannot forge another one.
     """
     from repoagent.history.commit_details import describe_step, lines_of
 
     if not steps or limit < 1:
         return ""
-    head = authors_line(people) if people is not None else ""
-    lines = []
-    for step in steps:
+    lines = [authors_line(people)] if people is not None else []
+    for step in steps[:limit]:
         commit = step.commit
         author, subject = plain_line(commit.author, AUTHOR_WIDTH), plain_line(commit.subject, SUBJECT_WIDTH)
         day, short = plain_line(commit.date[:10], 10), plain_line(commit.short, 16)
@@ -157,26 +150,9 @@ def history_block(
             line += f" — {summary}"
         counts = lines_of(commit)
         lines.append(line + (f", {counts}" if counts else ""))
-    chosen = list(range(min(limit, len(steps))))
-    if budget is not None:  # the newest, then the most informative ones that fit
-        left = budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT)
-        chosen = []
-        for number in [0, *sorted(range(1, len(steps)), key=lambda number: -worth(steps[number], number))]:
-            if len(chosen) < limit and (not chosen or _size(lines[number]) <= left):
-                chosen.append(number)
-                left -= _size(lines[number])
-        chosen.sort()
-    shown = [head, *(lines[number] for number in chosen)]
-    left_out = len(steps) - len(chosen)
-    if left_out and chosen[-1] > len(chosen) - 1:
-        shown.append(LEFT_OUT)
-    elif left_out or partial:
-        shown.append("(older commits omitted)")
-    return "".join(line + "\n" for line in shown if line)
-
-
-def _size(line: str) -> int:
-    return len(line.encode("utf-8", "surrogatepass")) + 1
+    if len(steps) > limit or partial:
+        lines.append("(older commits omitted)")
+    return "".join(line + "\n" for line in lines if line)
 
 
 def authors_line(people: Authors) -> str:
@@ -244,23 +220,6 @@ def plain_line(text: str, width: int) -> str:
     line = " ".join(text[: width * 4].split())
     line = "".join(c if c.isprintable() else "�" for c in line)
     return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def worth(step: HistoryStep, number: int) -> float:
-    """How informative a commit is; `number` is its position in the history, 0 for the newest. Touched symbols and many
-    changed lines make a commit more informative; bulk commits and white-space changes count for little."""
-    from repoagent.history.commit_details import BULK
-
-    commit, touched = step.commit, step.touched
-    lines = (commit.added or 0) + (commit.removed or 0)
-    telling = 0.25 + min(math.log2(1 + lines) / 8, 1.0) + (1.0 if touched else 0.0)
-    if commit.status != "M":
-        telling += 0.5
-    if step.files is not None and step.files > BULK:
-        telling *= 0.05
-    elif touched is not None and touched.spaces:
-        telling *= 0.2
-    return telling / (1 + number / 8)
 
 
 def candidates_block(neighborhood: Neighborhood, why_not: Callable[[str], str | None]) -> str:

@@ -1,4 +1,4 @@
-"""A file's history for prompts and JSON: its authors, its commits and what each did, within a budget and a time."""
+"""A file's history for prompts and JSON: its authors, its commits and what each did, within a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
@@ -43,14 +43,6 @@ def test_block() -> None:
     assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
 
 
-def many(count: int) -> list[HistoryStep]:
-    return [HistoryStep(replace(COMMIT, short=f"c{n}", subject=f"number {n}"), files=1) for n in range(count)]
-
-
-def shown(block: str) -> list[str]:
-    return [line.split()[1] for line in block.splitlines() if line.startswith("2026")]
-
-
 def test_people_come_first_in_one_line() -> None:
     people = authors_of(
         [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
@@ -72,35 +64,6 @@ def test_who_left_and_who_came_lately() -> None:
     assert authors_line(people) == (
         "20 commits by 6 people: Old 9 (until 2020), Ada 4, Bob 3, Carl 2; lately New; last 2026-03-03"
     )
-
-
-def test_a_budget_keeps_the_newest_and_the_most_telling() -> None:
-    steps = many(20)
-    steps[10] = replace(steps[10], touched=Touched(changed=("load",)))
-    steps[1] = replace(steps[1], files=400)
-    steps[2] = replace(steps[2], touched=Touched(spaces=True))
-    block = history_block(steps, budget=100)
-    assert len(block.encode()) <= 400
-    names = shown(block)
-    assert names[0] == "c0"
-    assert "c10" in names and "c1" not in names and "c2" not in names
-    assert names == sorted(names, key=lambda name: int(name[1:]))
-    assert block.endswith("(other commits omitted)\n")
-    assert shown(history_block(steps, budget=1)) == ["c0"]
-    assert shown(history_block(steps, budget=10_000)) == [f"c{n}" for n in range(20)]
-    assert shown(history_block(steps, budget=10_000, limit=3)) == ["c0", "c3", "c10"]
-    assert history_block(steps, limit=0) == ""
-
-
-@settings(max_examples=50)
-@given(budget=st.integers(1, 2000), count=st.integers(1, 40), author=st.text(max_size=100))
-def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
-    steps = [replace(step, commit=replace(step.commit, author=author)) for step in many(count)]
-    people = authors_of(step.commit for step in steps)
-    block = history_block(steps, budget=budget, people=people)
-    lines = block.splitlines()
-    least = sum(len(line.encode()) + 1 for line in lines[:2])  # the people and the newest are always there
-    assert len(block.encode()) <= max(4 * budget, least + len("(older commits omitted)\n"))
 
 
 def test_to_dict_is_json() -> None:
@@ -139,6 +102,9 @@ def test_people_then_the_newest_commits_and_what_they_did_or_the_line_of_a_model
     assert lines[2].endswith(": change 0 — added; with f, +2 −0")
     write_summary(folder, CommitSummary(repo.head(), "changes all", {"app.py": "returns 1"}))
     assert "change 1 — returns 1, +1 −1" in prompt(repo, "app.py", summaries=folder)
+    (file,) = folder.rglob("*.json")
+    file.write_text('{"version": 99}')
+    assert "change 1 — changes f, +1 −1" in prompt(repo, "app.py", summaries=folder)
 
 
 def test_nothing_to_say_and_a_failure_of_git(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:

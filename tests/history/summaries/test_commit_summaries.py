@@ -235,7 +235,6 @@ def test_the_files_of_summaries(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["version"] == 1
     shown = commit_summaries.add_summaries([step(), step("b.py"), step(commit=OTHER)], {ID: SUMMARY})
     assert [s.summary for s in shown] == ["adds f to a", "adds f", ""]
-    assert [s.summary for s in commit_summaries.add_saved(folder, steps)] == ["adds f to a", ""]
     file.write_text("{")
     warnings: list[str] = []
     assert commit_summaries.read_summary(folder, ID, warnings.append) is None
@@ -248,7 +247,6 @@ def test_the_files_of_summaries(tmp_path: Path) -> None:
         refused()
         with pytest.raises(Refused):
             commit_summaries.read_summary(folder, ID)
-        assert commit_summaries.add_saved(folder, steps)[0].summary == ""
 
 
 def test_missing_and_garbled_lines_are_not_saved(repo: GitRepo, model: Program) -> None:
