@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,13 +47,33 @@ class FileHistory:
 def file_log(
     top: Path, path: str, limit: int, *, revision: str = "HEAD", seconds: float = SECONDS
 ) -> FileHistory:
-    """All commits of `path`, a file or a directory relative to the top; lines are counted only in the newest `limit`.
+    """All commits of `path`, a file or a directory relative to the top. The newest `limit` have the lines that each
+    added and removed, if git has the blobs.
 
     git walks the history for at most `seconds` of wall time. Raises GitError if git fails.
     """
     history = read_log(top, path, ALL, revision=revision, seconds=seconds)
-    newest, older = history.commits[:limit], history.commits[limit:]
-    return replace(history, commits=(*_counted(top, newest), *older))
+    newest = history.commits[:limit]
+    if not newest:
+        return history
+    # With the old paths too: without them git shows a rename as an addition.
+    paths = dict.fromkeys(path for commit in newest for path in (commit.path, commit.was) if path)
+    ids = [commit.commit for commit in newest]
+    try:
+        data = git_offline(top, *_LISTED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
+    except GitError:  # a partial clone
+        return history
+    counts: defaultdict[tuple[str, str], list[tuple[int | None, int | None]]] = defaultdict(list)
+    for header, changes in split_log(data):
+        for change, names in changes:
+            counts[header[0].decode(), os.fsdecode(names[-1])].append(counts_of(change))
+    counted = []
+    for commit in newest:
+        lines = [each for path in commit.touched for each in counts[commit.commit, path]]
+        known = lines and all(added is not None for added, _ in lines)
+        added, removed = (sum(column) for column in zip(*lines, strict=True)) if known else (None, None)
+        counted.append(replace(commit, added=added, removed=removed))
+    return replace(history, commits=(*counted, *history.commits[limit:]))
 
 
 def read_log(
@@ -127,27 +146,3 @@ def read_log(
 def is_shallow(top: Path) -> bool:
     """Whether the repository is a shallow clone, which lacks older commits. Raises GitError if git fails."""
     return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
-
-
-def _counted(top: Path, commits: Sequence[FileCommit]) -> tuple[FileCommit, ...]:
-    """`commits` of one file or directory with the lines that each added and removed, if git has the blobs. One call."""
-    if not commits:
-        return ()
-    # With the old paths too: without them git shows a rename as an addition.
-    paths = dict.fromkeys(path for commit in commits for path in (commit.path, commit.was) if path)
-    ids = [commit.commit for commit in commits]
-    try:
-        data = git_offline(top, *_LISTED, "--numstat", *_MOVES, COMMIT_MARK, "--", *paths, names=ids)
-    except GitError:  # a partial clone
-        return tuple(commits)
-    counts: defaultdict[tuple[str, str], list[tuple[int | None, int | None]]] = defaultdict(list)
-    for header, changes in split_log(data):
-        for change, names in changes:
-            counts[header[0].decode(), os.fsdecode(names[-1])].append(counts_of(change))
-    result = []
-    for commit in commits:
-        lines = [each for path in commit.touched for each in counts[commit.commit, path]]
-        known = lines and all(added is not None for added, _ in lines)
-        added, removed = (sum(column) for column in zip(*lines, strict=True)) if known else (None, None)
-        result.append(replace(commit, added=added, removed=removed))
-    return tuple(result)

@@ -161,8 +161,12 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
             key, value = _key_and_value(node, language, text)
             if not key or (value is None and level >= _LEVELS):
                 continue  # skip plain values in deep levels
-            head = _key_head(text, start, end, key, has_content=value is not None)
-            symbol = add(item, "key", printable_line(_unquoted(key), 80), head)
+            newline = text.find(b"\n", start, start + 400)
+            line = text[start : min(end, start + 400 if newline < 0 else newline)]
+            if value is not None and len(line) > _LONG_HEAD:
+                line = key + b":"
+            plain = key[1:-1] if len(key) > 1 and key[:1] == key[-1:] and key[:1] in (b'"', b"'") else key
+            symbol = add(item, "key", printable_line(plain, 80), printable_line(line).rstrip("{;,[ "))
             if value is not None and opens:
                 comments = tuple(c for c in node.named_children if c.type in _COMMENTS)
                 pending.append(_Item(value, level + 1, comments, symbol))
@@ -214,15 +218,6 @@ def _children(item: _Item) -> list[_Item]:
     return items
 
 
-def _key_head(text: bytes, start: int, end: int, key: bytes, *, has_content: bool) -> str:
-    """The line of a key, or only the key if the line is long and it has content."""
-    newline = text.find(b"\n", start, start + 400)
-    stop = min(end, start + 400 if newline < 0 else newline)
-    if has_content and stop - start > _LONG_HEAD:
-        return printable_line(key) + ":"
-    return printable_line(text[start:stop]).rstrip("{;,[ ")
-
-
 def _entry_head(text: bytes, start: int, end: int, name: str) -> str:
     """The first line of a YAML entry; in JSON its name."""
     if text[start : start + 1] == b"{":
@@ -231,10 +226,6 @@ def _entry_head(text: bytes, start: int, end: int, name: str) -> str:
     return printable_line(text[start : min(end, start + _REACH if newline < 0 else newline)], 120).rstrip(
         "{[, "
     )
-
-
-def _unquoted(text: bytes) -> bytes:
-    return text[1:-1] if len(text) > 1 and text[:1] == text[-1:] and text[:1] in (b'"', b"'") else text
 
 
 def _key_and_value(

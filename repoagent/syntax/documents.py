@@ -62,16 +62,11 @@ def is_plain_text(path: str) -> bool:
 
 
 def text_symbols(data: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading of plain text or reStructuredText."""
+    """One symbol per heading of plain text or reStructuredText, whose styles have levels in the order in which they
+    appear. A heading follows a blank line, or has an overline like its underline."""
     if is_binary(data):
         return ()
     lines = source_text(data).split(b"\n")
-    return _heading_symbols(_underlined(lines), len(lines) - (not lines[-1]))
-
-
-def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
-    """The headings of reStructuredText, whose styles have levels in the order in which they appear. A heading follows
-    a blank line, or has an overline like its underline."""
     headings: list[tuple[int, int, str]] = []
     levels: dict[tuple[bytes, bool], int] = {}
     for row in range(1, len(lines)):
@@ -87,7 +82,7 @@ def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
             continue
         level = levels.setdefault((line[:1], overlined), len(levels) + 1)
         headings.append((row - 1 - overlined, level, words))
-    return headings
+    return _heading_symbols(headings, len(lines) - (not lines[-1]))
 
 
 _SHEET_KINDS = {

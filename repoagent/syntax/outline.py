@@ -171,15 +171,12 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
     raise UsageError(f"{path} has no symbol {name!r}; {hint}")
 
 
-def _dotted(name: str) -> str:
-    return _SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip()))
-
-
 def _matches(symbols: Sequence[Symbol], name: str, *, declarations: bool = False) -> list[Symbol]:
     """The symbols that match `name` as a whole path, otherwise as its end, otherwise with dots as separators. Without
     `declarations`, these are omitted if there are other symbols."""
     matches: list[Symbol] = []
-    for wanted in filter(None, (name, _dotted(name).strip("."))):
+    dotted = _SEPARATOR.sub(".", re.sub(r"\(.*\)$", "", name.strip())).strip(".")
+    for wanted in filter(None, (name, dotted)):
         matches = [symbol for symbol in symbols if symbol.qualified_name == wanted] or [
             s for s in symbols if s.name == wanted or s.qualified_name.endswith("." + wanted)
         ]
