@@ -157,13 +157,12 @@ class _Query:
         hint = " a part at a time by each command (`repoagent mine` builds it at once)"
         background = mine_in_background(self.worktree)
         building = f"the history index is being built{'' if background else hint}"
-        indexed, mined = self.view, self._known()
-        if mined < ENOUGH:
+        files = [self.view.file(os.fsencode(path)) for path in self.paths]
+        if any(file is None or len(self.view.commits(file, ENOUGH)) < ENOUGH for file in files):
             self.use_recent(f"{building}; this answer is based only on the latest commits")
-            if not mined or self._known() > mined:
-                return
-        self.view, self.state, self.cut = indexed, "building", True
-        self.note = f"{building}; {state.commits:,} commits so far"
+        else:
+            self.state, self.cut = "building", True
+            self.note = f"{building}; {state.commits:,} commits so far"
 
     def use_recent(self, note: str) -> None:
         from repoagent.history.recent_commits import read_recent
@@ -176,11 +175,6 @@ class _Query:
             self.worktree.top, *self.paths, seconds=QUICK_SECONDS, revision=self.where, commits=COMMITS
         )
         self.state, self.note, self.cut = "recent", note, self.view.late
-
-    def _known(self) -> int:
-        """How many commits the view has of the file that it knows least of, ENOUGH at most."""
-        files = [self.view.file(os.fsencode(path)) for path in self.paths]
-        return min(0 if file is None else len(self.view.commits(file, ENOUGH)) for file in files)
 
     def answer(self, *, limit: int, min_score: float, picture: bool) -> Neighborhood:
         view = self.view
