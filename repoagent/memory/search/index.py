@@ -11,9 +11,8 @@ import re
 import sqlite3
 import stat
 import time
-import unicodedata
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,9 +26,7 @@ from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.locks import hold_lock
 
-_MADE_BY = f"1.2 {unicodedata.unidata_version}"  # another version of Unicode splits some words differently
-_TABLES = f"""
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+_TABLES = """
 CREATE TABLE source (id INTEGER PRIMARY KEY, path BLOB UNIQUE, stamp TEXT, about BLOB);
 CREATE TABLE passage (
   id INTEGER PRIMARY KEY, source INTEGER, kind TEXT, file BLOB, date TEXT, line INTEGER, text BLOB, title INTEGER,
@@ -38,7 +35,6 @@ CREATE TABLE passage (
 CREATE INDEX passage_source ON passage (source);
 CREATE INDEX passage_file ON passage (file);
 CREATE VIRTUAL TABLE words USING fts5 (title, body, names, path, tokenize = 'ascii');
-INSERT INTO meta VALUES ('made by', '{_MADE_BY}');
 """
 SCHEMA = database.DatabaseSchema(0x72705263, 1, _TABLES)  # "rpRc"
 _TICK = 50_000_000  # nanoseconds: a file that changes twice within one tick of the clock has the same stamp
@@ -61,12 +57,6 @@ def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
     connection = database.open_database(path, SCHEMA, warn, wal=True)
     try:
         with database.sqlite_errors(path):
-            made_by = "SELECT value FROM meta WHERE key = 'made by'"
-            if connection.execute(made_by).fetchone() != (_MADE_BY,):
-                with database.transaction(connection):  # make the tables again, empty, in one transaction
-                    for table in ("meta", "source", "passage", "words"):
-                        connection.execute(f"DROP TABLE IF EXISTS {table}")
-                    SCHEMA.create(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA cache_size = -16000")
     except BaseException:
@@ -215,31 +205,23 @@ def query_index(
     warn: Warn,
     progress: Progress | None = None,
 ) -> _Result:
-    """Run `query` on an up-to-date index, which is temporary if necessary.
+    """Run `query` on an up-to-date index, which is temporary if `recall.db` is damaged or cannot be used.
 
     Raises Busy if another process keeps the index locked for more than a minute.
     """
-    path = layout.recall
+    path, lock = layout.recall, layout.root / "recall.lock"
     try:
-        for _ in range(3):
-            try:
-                with closing(open_index(path, warn)) as connection, database.sqlite_errors(path):
+        with closing(open_index(path, warn)) as connection, database.sqlite_errors(path):
+            if not _is_current(connection, seen):
+                with hold_lock(lock, timeout=_WAIT, label="the search index"):
+                    seen = snapshot_files(layout)
                     if not _is_current(connection, seen):
-                        with _locked(layout):
-                            seen = snapshot_files(layout)
-                            if not _is_current(connection, seen):
-                                update(connection, layout, seen, warn, progress)
-                    return query(connection)
-            except database.DatabaseDamaged as error:
-                with _locked(layout):  # renaming an index that was just made only costs time: it is derived
-                    database.set_damaged_aside(path, error, warn)
-        raise database.DatabaseUnusable(f"{path} keeps breaking")
+                        update(connection, layout, seen, warn, progress)
+            return query(connection)
+    except database.DatabaseDamaged as error:
+        database.set_damaged_aside(path, error, warn)
     except Refused as error:
         warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:
         update(connection, layout, snapshot_files(layout), warn, progress)
         return query(connection)
-
-
-def _locked(layout: Layout) -> AbstractContextManager[None]:
-    return hold_lock(layout.root / "recall.lock", timeout=_WAIT, label="the search index")

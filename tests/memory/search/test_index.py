@@ -57,21 +57,17 @@ def test_a_broken_index_is_made_again(parser: MemoryFiles, damage: str) -> None:
     }[damage]
     place.write_bytes(broken)
     expect(parser, warnings=damage != "empty")
+    expect(parser, warnings=damage != "empty")  # the first search uses a temporary index
     assert parser.rows() == parser.rebuilt()
     if damage != "empty":
         assert (parser.root / "recall.db.broken-1").read_bytes() == broken
         assert "recall.db.broken-1" in parser.warnings[0]
 
 
-def test_a_missing_or_older_index_is_made_again_and_a_newer_one_not_changed(parser: MemoryFiles) -> None:
+def test_a_missing_index_is_made_again_and_a_newer_one_not_changed(parser: MemoryFiles) -> None:
     expect(parser)
     (parser.root / "recall.db").unlink()
     expect(parser)
-    with closing(sqlite3.connect(parser.root / "recall.db")) as connection, connection:
-        connection.execute("UPDATE meta SET value = 'older' WHERE key = 'made by'")
-        connection.execute("DELETE FROM words")
-    expect(parser)
-    assert parser.rows() == parser.rebuilt()
     with closing(sqlite3.connect(parser.root / "recall.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     before = (parser.root / "recall.db").read_bytes()
