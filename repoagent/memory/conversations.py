@@ -35,14 +35,8 @@ ENDING = ".md"
 FILE = "file:"
 RESERVED = ("edit-", "kept-", "run-", "chat-")
 LONGEST = 200  # most bytes of a name; with the endings of file and lock it is a valid file name on any system
-_PROBLEMS = (  # what a name may not match, and why; some characters are special to a file system or shell
-    (r"\A\s*\Z", "empty"),
-    (r"\A\s|[\s.]\Z", "cannot begin or end with a space, or end with a dot"),
-    (r"\A[.-]", "cannot begin with a dot or a dash"),
-    (r"[/\\]", "cannot contain a slash; use file:PATH for the conversation about a file"),
-    (r'[:*?"<>|]', 'cannot contain any of :*?"<>|'),
-    (r"(?i)\.md\Z", f"leave out the ending {ENDING}"),
-)
+# some characters are special to a file system or a shell
+_NAME = re.compile(r"""(?i)(?![.\s-])[^/\\:*?"<>|]+(?<![.\s])(?<!\.md)""")
 
 
 @dataclass(frozen=True)
@@ -60,13 +54,12 @@ class ConversationRef:
 def check_name(name: str) -> str:
     """`name` in composed form (Unicode NFC), as used in file names. Raises UsageError if it is invalid."""
     name = unicodedata.normalize("NFC", name)
-    problem = next((why for pattern, why in _PROBLEMS if re.search(pattern, name)), "")
-    if not problem and not name.isprintable():
-        problem = "contains an unprintable character"
-    elif not problem and len(name.encode()) > LONGEST:
-        problem = f"longer than {LONGEST} bytes"
-    if problem:
-        raise UsageError(f"invalid conversation name {name!r}: {problem}")
+    if not (_NAME.fullmatch(name) and name.isprintable() and len(name.encode()) <= LONGEST):
+        raise UsageError(
+            f"invalid conversation name {name!r}: it cannot contain unprintable characters or any of /\\:*?\"<>|, begin "
+            f"with a dot, dash or space, end with a dot, space or {ENDING}, or be longer than {LONGEST} bytes; use "
+            "file:PATH for the conversation about a file"
+        )
     return name
 
 

@@ -11,37 +11,16 @@ from hypothesis import strategies as st
 from repoagent.errors import UsageError
 from repoagent.memory.conversations import check_name, refuse_reserved
 
-BAD = {
-    "": "empty",
-    "  ": "empty",
-    ".": "dot",
-    "..": "dot",
-    ".past": "begin with a dot",
-    "-x": "a dot or a dash",
-    "a/b": "a slash; use file:PATH for the conversation about a file",
-    "../../etc/passwd": "dot",
-    "src/../../x": "a slash",
-    "a\\b": "a slash",
-    "file:a.py": "cannot contain any of :",
-    "a\0b": "unprintable",
-    "a\nb": "unprintable",
-    "a\x1b[31m": "unprintable",
-    "a\u202eb": "unprintable",
-    "a\udcff": "unprintable",
-    " a": "a space",
-    "a ": "a space",
-    "a.": "a dot",
-    "notes.md": "leave out the ending .md",
-    "x" * 201: "longer than 200 bytes",
-    "名" * 67: "longer than 200 bytes",
-}
+BAD = [
+    "", "  ", ".", "..", ".past", "-x", "a/b", "../../etc/passwd", "src/../../x", "a\\b", "file:a.py", "a\0b", "a\nb",
+    "a\x1b[31m", "a\u202eb", "a\udcff", " a", "a ", "a.", "notes.md", "x" * 201, "名" * 67,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_names(name: str) -> None:
-    with pytest.raises(UsageError, match="invalid conversation name") as caught:
+    with pytest.raises(UsageError, match=r"invalid conversation name .* use file:PATH"):
         check_name(name)
-    assert BAD[name] in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["edit-1", "EDIT-1", "kept-x", "run-2026", "Chat-a"])
