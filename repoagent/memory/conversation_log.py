@@ -1,8 +1,7 @@
 """Log the changes that commands make to conversations, and undo and redo them.
 
 Each change is made under locks, recorded in the log, and written atomically. Undo restores the previous text byte for
-byte if nothing has been written since; it keeps turns that were added since, and refuses after any other change.
-`check_rewrite` defines what a rewritten conversation must preserve.
+byte, and refuses if anything has been written since. `check_rewrite` defines what a rewritten conversation must preserve.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
+from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads, turn_offsets
 from repoagent.memory.conversations import (
     ConversationRef,
     StoredConversation,
@@ -35,7 +34,6 @@ from repoagent.storage.secrets import mask
 
 VERSION = 1
 UNDO, REDO = "undo", "redo"
-_Unparsable = (BrokenConversation, NewerConversation)
 
 
 @dataclass(frozen=True)
@@ -160,27 +158,14 @@ def _write(
     return record
 
 
-@dataclass(frozen=True)
-class Reversal:
-    """The result of undoing or redoing a change.
+def reverse_change(
+    layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = to_stderr
+) -> tuple[ConversationChange, ConversationChange]:
+    """Undo the last change by a command (UNDO), or redo the last undone one (REDO). Return that change, and the change
+    that reversed it.
 
-    change: the reversed change.
-    result: the change that reversed it.
-    merged: whether turns that were added later were preserved.
-    present: whether the conversation now exists.
-    """
-
-    change: ConversationChange
-    result: ConversationChange
-    merged: bool
-    present: bool
-
-
-def reverse_change(layout: Layout, ref: ConversationRef, command: str, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command (UNDO), or redo the last undone one (REDO).
-
-    Raises NothingDone if there is none, Refused if later changes did more than add turns, Busy if the lock is not
-    released in time.
+    Raises NothingDone if there is none, Refused if the conversation has changed since, Busy if the lock is not released
+    in time.
     """
     if all(entry.key != ref.key for entry in logged_changes(layout, warn=warn)):
         if ref.path.exists():
@@ -192,11 +177,8 @@ def reverse_change(layout: Layout, ref: ConversationRef, command: str, *, warn: 
         if last is None:
             kind = "undone changes" if command == REDO else "more changes by commands"
             raise NothingDone(f"nothing to {command}: {ref.name} has no {kind}")
-        after = before = _load_text(layout, last.before)
-        is_merged = digest(present) != last.after
-        if is_merged:
-            after = _with_later_turns(before, _load_text(layout, last.after), present)
-        if is_merged and after is None:
+        after = _load_text(layout, last.before)
+        if digest(present) != last.after:
             old = f"copy {text_file(layout, last.before)} to" if last.before else "delete"
             raise Refused(
                 f"{ref.name} has changed since its last {last.command}; {command} by hand: {old} {ref.path}"
@@ -205,7 +187,7 @@ def reverse_change(layout: Layout, ref: ConversationRef, command: str, *, warn: 
         by_id = {entry.id: entry for entry in log}
         while last.command in (UNDO, REDO) and last.of in by_id:  # report the change that was undone
             last = by_id[last.of]
-        return Reversal(last, result, is_merged, after is not None)
+        return last, result
 
 
 def _next_to_reverse(
@@ -230,30 +212,6 @@ def _next_to_reverse(
     return stack[-1] if stack else None
 
 
-def _with_later_turns(before: bytes | None, after: bytes | None, present: bytes | None) -> bytes | None:
-    """`before` plus the turns of `present` after those of `after`; None if anything else changed."""
-    if before is None or present is None or not before.endswith(b"\n"):
-        return None
-    if after is not None and not (present.startswith(after) and after.endswith(b"\n")):
-        return None
-    try:
-        old, new = loads(_decoded(before)), loads(_decoded(present))
-        same = () if after is None else loads(_decoded(after)).turns
-    except _Unparsable:
-        return None
-    later = new.turns[len(same) :]
-    if not later or new.turns[: len(same)] != same:
-        return None
-    blocks = dumps(later, old.nonce)
-    if loads(blocks).nonce != old.nonce:
-        return None
-    return before + blocks[blocks.index("\n\n") + 2 :].encode("utf-8", "surrogateescape")
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
-
-
 _FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; None is the beginning
     None: {"user"},
     "user": {"user", "assistant"},
@@ -271,36 +229,25 @@ def check_rewrite(before: str, after: str, *, user_turns: bool = False) -> str:
     old = loads(before)
     try:
         new = loads(after)
-    except _Unparsable as error:
+    except (BrokenConversation, NewerConversation) as error:
         return f"the result is not a valid conversation: {error}"
     heading = f"## [{old.nonce}]"
-    if head_of(before) != head_of(after):
+    unread = after.count(f"\n{heading}") - len(new.turns) - before.count(f"\n{heading}") + len(old.turns)
+    if head_of(before) != head_of(after) or unread > 0:
         return (
             "the lines before the first turn, or a turn's heading, were changed; leave them as they were (a turn "
-            f"begins with a line `{heading} SPEAKER`)"
-        )
-    if after.count(f"\n{heading}") - len(new.turns) > before.count(f"\n{heading}") - len(old.turns):
-        return (
-            f"a line looks like a turn's heading but is not valid: it must begin with `{heading} user`, "
-            "`assistant` or `observation`, and the rest must be as repoagent wrote it"
+            f"begins with `{heading} user`, `assistant` or `observation`)"
         )
     if old.turns and not new.turns:
         return "the result has no turns; use `repoagent conversation delete` to delete the conversation"
     if not user_turns:
-        originals = [turn for turn in old.turns if turn.role == "user"]
-        kept = [turn for turn in new.turns if turn.role == "user"]
-        for position, turn in enumerate(originals):
-            if kept[position : position + 1] != [turn]:
-                number = [at for at, each in enumerate(old.turns, 1) if each.role == "user"][position]
-                return f"user turn {number} was changed or removed; use --user-turns to allow it"
-        if len(kept) > len(originals):
-            return "a user turn was added; use --user-turns to allow it"
+        said, kept = ([turn for turn in each.turns if turn.role == "user"] for each in (old, new))
+        if said != kept:
+            return "a user turn was changed, added or removed; use --user-turns to allow it"
     earlier = set(pairwise([None, *(turn.role for turn in old.turns)]))
-    for number, pair in enumerate(pairwise([None, *(turn.role for turn in new.turns)]), 1):
-        first, second = pair
-        if pair not in earlier and second not in _FOLLOWS[first]:
-            problem = "cannot come first" if first is None else f"cannot follow {first}"
-            return f"turn {number} ({second}) {problem}"
+    for number, (first, second) in enumerate(pairwise([None, *(turn.role for turn in new.turns)]), 1):
+        if (first, second) not in earlier and second not in _FOLLOWS[first]:
+            return f"turn {number} ({second}) cannot follow {first or 'the beginning'}"
     return ""
 
 

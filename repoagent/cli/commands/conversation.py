@@ -227,10 +227,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
 @name_argument
 @pass_repository
 def undo(repo: Repository, /, *, name: str) -> None:
-    """Undo the last save, load, branch, edit or delete of NAME.
-
-    Turns added since then are kept if they merge cleanly; otherwise undo refuses.
-    """
+    """Undo the last save, load, branch, edit or delete of NAME, if nothing was added since."""
     _reverse(repo, name, "undo")
 
 
@@ -246,16 +243,13 @@ def _reverse(repo: Repository, name: str, verb: str) -> None:
     from repoagent.memory.conversation_log import reverse_change
 
     ref = conversation_resolver(repo).ref(name)  # also that of a deleted run
-    reversal = reverse_change(repo.layout, ref, verb, warn=repo.terminal.warn)
-    command = reversal.change.command
-    merged = "; later turns were kept" if reversal.merged else ""
-    sentence = f"redid the {command} of {ref.name}{merged}"
+    change, result = reverse_change(repo.layout, ref, verb, warn=repo.terminal.warn)
+    command = change.command
+    sentence = f"redid the {command} of {ref.name}"
     if verb == "undo":
-        deletes = "" if reversal.present else ", which deleted it"
-        again = f"redo it with {undo_command(ref, 'redo')}"
-        sentence = f"undid the {command} of {ref.name}{deletes}{merged}; {again}"
-    more = {"reversed": command, **select_fields(reversal, "merged", "present")}
-    _report(repo, verb, ref, reversal.result, sentence, **more)
+        deletes = "" if result.after else ", which deleted it"
+        sentence = f"undid the {command} of {ref.name}{deletes}; redo it with {undo_command(ref, 'redo')}"
+    _report(repo, verb, ref, result, sentence, reversed=command, merged=False, present=bool(result.after))
 
 
 _COLUMNS = (

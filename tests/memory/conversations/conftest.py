@@ -66,10 +66,10 @@ class StoredConversations:
 
     def undo(self, place: ConversationRef) -> str:
         """Undo the last change; the name of its command."""
-        return reverse_change(self.layout, place, UNDO).change.command
+        return reverse_change(self.layout, place, UNDO)[0].command
 
     def redo(self, place: ConversationRef) -> str:
-        return reverse_change(self.layout, place, REDO).change.command
+        return reverse_change(self.layout, place, REDO)[0].command
 
     def copy(self, command: str, source: str, place: ConversationRef, **options: Any) -> ConversationChange:
         return copy_conversation(self.layout, self.find(source), place, command, **options)

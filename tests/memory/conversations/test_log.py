@@ -105,25 +105,6 @@ def test_a_conversation_follows_a_renamed_file_and_stays_if_it_is_deleted(
         stored.at.file("a.py", make=True)
 
 
-@pytest.mark.parametrize("loaded", [TALK[:2], ()])
-def test_turns_after_a_load_or_a_deletion_are_preserved(
-    stored: StoredConversations, loaded: tuple[Turn, ...]
-) -> None:
-    place = stored.at.ref("file:a.py")
-    before = place.path.read_bytes()
-    if loaded:
-        stored.make("fast", loaded, nonce="bbbbbbbb")
-        stored.copy("load", "fast", place, replaces=True)
-    else:
-        change_conversation(stored.layout, place, before, None, "delete")
-    append_turns(place.path, *MORE)
-    assert reverse_change(stored.layout, place, UNDO).merged
-    assert place.path.read_bytes().startswith(before)
-    assert stored.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    stored.redo(place)
-    assert stored.find("file:a.py").conversation.turns == (*loaded, *MORE)
-
-
 def test_a_later_change_is_a_conflict(stored: StoredConversations) -> None:
     place = stored.make("fast")
     before = place.path.read_bytes()
