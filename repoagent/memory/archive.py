@@ -25,7 +25,7 @@ from dataclasses import asdict, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.display_text import plural
@@ -40,7 +40,15 @@ from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.identity.renames import blob_at, keep_content, same_through_history
 from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find_memory
 from repoagent.memory.identity.store import memory_lock, rekeying_event, release_key
-from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, note_entries, says_nothing_new
+from repoagent.memory.notes import (
+    COMPACTED,
+    USER,
+    Note,
+    add_notes,
+    has_same_words,
+    note_entries,
+    read_notes,
+)
 from repoagent.storage import json_files
 from repoagent.storage.atomic import move_durably, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
@@ -58,7 +66,6 @@ SHARED = re.compile(
     r"notes\.md|conversation\.md|edits\.jsonl|archive/(?:notes|conversation-[A-Za-z0-9-]{1,60})\.md"
 )
 _MEMBER = re.compile(rf"memory/({NAME.pattern})/(identity\.json|{SHARED.pattern})")
-_MARKED = re.compile(r"(?:(.{1,60}?), )?imported(?: from .{0,40})?")
 _AUTHOR, _FROM = 36, 28  # characters: a source has at most 80
 _STAGE = ".arriving"  # in the memory folder, which ignores such names
 Outcome = Literal["new", "orphaned", "merged", "same"]
@@ -79,23 +86,6 @@ class ArchivedMemory:
     masked: int = 0
 
 
-def records_of(data: bytes) -> dict[str, dict[str, Any]]:
-    """The valid edits in the bytes of an `edits.jsonl`, by id; the last line for each id counts."""
-    values = map(json_files.parse_document, data.split(b"\n"))
-    return {
-        value["id"]: value
-        for value in values
-        if value is not None and EditRecord.from_dict(value) is not None
-    }
-
-
-def _warn_of_unreadable_edits(data: bytes, path: str, warn: Warn) -> None:
-    values = [json_files.parse_document(line) for line in data.split(b"\n") if line.strip()]
-    count = sum(value is None or EditRecord.from_dict(value) is None for value in values)
-    if count:
-        warn(f"left out {plural(count, 'edit record')} of {path}: damaged, or written by a newer repoagent")
-
-
 def turns_of(data: bytes) -> tuple[Turn, ...]:
     """The turns of a conversation file. Raises what `llm.conversation.loads` raises."""
     return loads(data.decode("utf-8", "surrogateescape")).turns if data else ()
@@ -105,12 +95,19 @@ def _is_conversation(path: str) -> bool:
     return path not in (NOTES, EDITS, ARCHIVED_NOTES)
 
 
-def _masked(path: str, data: bytes) -> bytes:
-    """The bytes of a memory's file with secrets masked, and without invalid lines of edits."""
+def _masked(path: str, data: bytes, about: str, warn: Warn) -> bytes:
+    """The bytes of the file `path` of a memory with secrets masked. Edits have one line each; invalid ones are left
+    out, with a warning that names the file `about`."""
     if path == EDITS:
-        values = records_of(data).values()
-        clean = ({**value, "request": mask(value["request"])} for value in values)
-        return b"".join(json_files.dumps(value) + b"\n" for value in clean)
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        values = [value for line in lines if (value := json_files.parse_document(line)) is not None]
+        valid = [value for value in values if EditRecord.from_dict(value) is not None]
+        if left := len(lines) - len(valid):
+            warn(
+                f"left out {plural(left, 'edit record')} of {about}: damaged, or written by a newer repoagent"
+            )
+        latest = {value["id"]: {**value, "request": mask(value["request"])} for value in valid}
+        return b"".join(json_files.dumps(value) + b"\n" for value in latest.values())
     errors = "surrogateescape" if _is_conversation(path) else "replace"
     return mask(data.decode("utf-8", errors)).encode("utf-8", errors)
 
@@ -139,7 +136,6 @@ def pack_memory(memory: Memory, warn: Warn, *, conversations: bool = True) -> Ar
             with open_folder(folder / "archive") as opened, os.scandir(opened) as listed:
                 paths += sorted(f"archive/{entry.name}" for entry in listed)
         texts = {path: read_regular(folder / path) or b"" for path in paths if SHARED.fullmatch(path)}
-    _warn_of_unreadable_edits(texts[EDITS], memory.identity.path, warn)
     for path, data in texts.items():
         if _is_conversation(path):
             if not conversations:
@@ -149,7 +145,7 @@ def pack_memory(memory: Memory, warn: Warn, *, conversations: bool = True) -> Ar
             except Refused as error:
                 warn(f"skipped {folder / path}: {error}")
                 continue
-        clean = _masked(path, data)
+        clean = _masked(path, data, memory.identity.path, warn)
         masked += clean.count(b"<<secret ") - data.count(b"<<secret ")
         if clean.strip():
             files[path] = clean
@@ -298,8 +294,7 @@ def _import(
             return ImportResult(path, at, folder, "merged" if notes else "same", notes=len(notes))
         names = (parcel.name, *(f"{parcel.name[:70]}-{number}" for number in range(2, 1000)))
         folder = next(name for name in names if not (layout.memory / name).exists())
-        files = fresh_files(parcel, source)
-        _warn_of_unreadable_edits(parcel.files.get(EDITS, b""), path, warn)
+        files = fresh_files(parcel, source, warn)
         if not dry_run:  # written to a hidden folder, which gets its name when it is complete
             stage = layout.memory / _STAGE
             try:
@@ -310,16 +305,12 @@ def _import(
                 raise system_failed("remove", stage, error) from error
             for name, data in files.items():
                 write_whole(stage / name, data)
-            identity, top = parcel.identity, str(worktree.top)
-            reason = f"{source}; {why}" if why else source
-            if file is None:
-                step = rekeying_event(reason, WorkTreeFile(worktree, path, b"", ""))
-                identity = identity.noted(replace(step, blob=identity.blob))
-            else:
+            identity = parcel.identity
+            if file is not None:
                 keep_content(stage, worktree, file.data)
-                identity = (
-                    identity.keyed(file.key, top).noted(rekeying_event(reason, file)).seen(file.blob, top)
-                )
+                event = rekeying_event(source, file)
+                top = str(worktree.top)
+                identity = identity.keyed(file.key, top).noted(event).seen(file.blob, top)
             identities.save_identity(stage, identity)
             move_durably(stage, layout.memory / folder)
             if file is not None:
@@ -327,7 +318,7 @@ def _import(
         turns = [turn for text in filter(_is_conversation, files) for turn in turns_of(files[text])]
         return ImportResult(
             path, None if file is None else path, folder, "orphaned" if file is None else "new", why,
-            len(note_entries(files.get(NOTES, b""))), len(records_of(files.get(EDITS, b""))), len(group_turns(turns)),
+            len(note_entries(files.get(NOTES, b""))), files.get(EDITS, b"").count(b"\n"), len(group_turns(turns)),
         )  # fmt: skip
 
 
@@ -368,9 +359,10 @@ def source_of(name: str) -> str:
     return f"imported from {plain}" if plain else "imported"
 
 
-def fresh_files(parcel: ArchivedMemory, source: str) -> dict[str, bytes]:
+def fresh_files(parcel: ArchivedMemory, source: str, warn: Warn) -> dict[str, bytes]:
     """The files of a new memory, with secrets masked and notes marked with `source`."""
-    files = {path: _masked(path, data) for path, data in parcel.files.items()}
+    about = parcel.identity.path
+    files = {path: _masked(path, data, about, warn) for path, data in parcel.files.items()}
     for path in (ARCHIVED_NOTES, NOTES):
         if notes := imported_notes(files.pop(path, b""), source):
             files[path] = ("# Notes\n\n" + "".join(f"{note}\n" for note in notes)).encode(errors="replace")
@@ -380,30 +372,22 @@ def fresh_files(parcel: ArchivedMemory, source: str) -> dict[str, bytes]:
 def imported_notes(data: bytes, source: str) -> list[Note]:
     """The notes in the bytes of a notes file, masked and marked with `source`."""
     notes = []
-    for note in (entry.note for entry in note_entries(_masked(NOTES, data))):
-        author, day = note.source, note.day
-        if author != COMPACTED:
-            if marked := _MARKED.fullmatch(author):
-                author = marked[1] or ""
-            author = re.sub(r":(?= |\Z)", "", author or USER)[:_AUTHOR].strip()
-            author, day = f"{author}, {source}", day or date.today().isoformat()
-        if note.text:
-            notes.append(replace(note, source=author, day=day))
+    for note in (entry.note for entry in note_entries(mask(data.decode(errors="replace")).encode())):
+        if note.source != COMPACTED:
+            author = (note.source or USER).partition(", imported")[0][:_AUTHOR].strip()
+            day = note.day or date.today().isoformat()
+            note = replace(note, source=f"{author}, {source}", day=day)
+        notes += [note] if note.text else []
     return notes
 
 
 def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
     """The notes of `parcel` that the memory in `folder` and its archive lack."""
-    current = [entry.note for entry in note_entries(read_regular(folder / NOTES) or b"")]
-    archived = [entry.note for entry in note_entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
-    known = {(note.text, note.blob) for note in (*current, *archived)}
-    texts = [note.text for note in current if note.source != COMPACTED]
-    missing = []
+    known = [note for path in (NOTES, ARCHIVED_NOTES) for note in read_notes(folder / path)]
+    missing: list[Note] = []
     for note in imported_notes(parcel.files.get(NOTES, b""), source):
-        if note.source == COMPACTED or (note.text, note.blob) in known:
-            continue
-        if not any(says_nothing_new(note.text, text) for text in texts):
-            known.add((note.text, note.blob))
+        is_known = any(has_same_words(note.text, old.text) for old in (*known, *missing))
+        if note.source != COMPACTED and not is_known:
             missing.append(note)
     return missing
 

@@ -12,7 +12,6 @@ important notes move to `archive/notes.md`. A note is stale if the file no longe
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -161,7 +160,7 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
             return False
         if COMPACTED in (old.source, new.source):
             return old.source == new.source and old.text == new.text and old.day == new.day
-        return says_nothing_new(new.text, old.text)
+        return has_same_words(new.text, old.text)
 
     def change(data: bytes) -> tuple[bytes, list[Note]]:
         known = [entry.note for entry in note_entries(data)]
@@ -260,8 +259,6 @@ def code_names(text: str) -> tuple[str, ...]:
 
 def missing_names(text: str, data: bytes) -> tuple[str, ...]:
     """The names in `code_names(text)` that `data` does not contain."""
-    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
 
     def is_there(name: str) -> bool:
         single = _NAME.fullmatch(name)
@@ -356,22 +353,7 @@ def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: b
     return AddedNotes(tuple(current), len(set(current) - before), masked != texts)
 
 
-_MARKS = re.compile(  # words that change the meaning of an otherwise equal sentence
-    r"`([^`(]*)[^`]*`|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*)|"
-    r"(?i:\b(not|cannot|never|no|nor|none|nothing|without|unless|except|only|before|after)\b|(n['’]t)\b)"
-)
-
-
-def says_nothing_new(new: str, old: str) -> bool:
-    """Whether `old` says everything that `new` does.
-
-    Both must have the same words in the same order, apart from common words, and the same numbers, identifiers and
-    negations.
-    """
-    from repoagent.memory.search.passages import is_common, stem, words_of
-
-    def essence(text: str) -> tuple[list[str], list[str]]:
-        words = [stem(word) for word in words_of(text).raw if not is_common(word) and len(word) > 1]
-        return words, _MARKS.findall(text)
-
-    return new.casefold().split() == old.casefold().split() or essence(new) == essence(old) != ([], [])
+def has_same_words(new: str, old: str) -> bool:
+    """Whether two notes have the same words, regardless of case, punctuation and white space."""
+    first, second = (re.findall(r"\w+", text.casefold()) for text in (new, old))
+    return new == old or first == second != []

@@ -220,7 +220,7 @@ def test_any_memory_makes_the_round_trip(
     parcel = archive.pack_memory(memory, fail)
     again = archive.read_archive(io.BytesIO(archive.dumps([parcel])), "x")[0]
     assert again.files == parcel.files
-    files = archive.fresh_files(again, archive.source_of("team.tar.gz"))
+    files = archive.fresh_files(again, archive.source_of("team.tar.gz"), fail)
     (folder / "new.md").write_bytes(files.get("notes.md", b""))
     (folder / "new.jsonl").write_bytes(files.get("edits.jsonl", b""))
     imported = read_notes(folder / "new.md")
