@@ -1,7 +1,8 @@
 """Log the changes that commands make to conversations, and undo and redo them.
 
 Each change is made under locks, recorded in the log, and written atomically. Undo restores the previous text byte for
-byte, and refuses if anything has been written since. `check_rewrite` defines what a rewritten conversation must preserve.
+byte, and refuses if anything has been written since. `check_rewrite` defines what a rewritten conversation must
+preserve.
 """
 
 from __future__ import annotations

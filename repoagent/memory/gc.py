@@ -24,7 +24,7 @@ from repoagent.display_text import plural
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
 from repoagent.git.objects import files_in
-from repoagent.git.process import GitError, git
+from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
@@ -35,7 +35,6 @@ from repoagent.memory.identity.store import memory_lock, read_memories
 from repoagent.memory.listing import FileLocator, measure_memory, worktree_tops
 from repoagent.storage import json_files
 from repoagent.storage.atomic import move_durably, read_regular, write_whole
-from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import hold_lock, lock_holder
 
@@ -76,7 +75,7 @@ def collect_garbage(
     """Return the memories without a file, sorted by path, and the total number of memories.
 
     With `apply`, those that have not changed for `days` days are archived. A memory stays if its path or one of its
-    versions is in a work tree, on a branch or in a stash, or if it is in use. Raises Refused if the archive cannot be
+    versions is in a work tree or on a branch, or if it is in use. Raises Refused if the archive cannot be
     written.
     """
     cutoff = time.time() - days * _DAY
@@ -120,36 +119,22 @@ def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iter
         pending = (json_files.parse_document(file.read_bytes()) or {}).get("memories")
         for folder in map(str, pending.values()) if isinstance(pending, dict) else ():
             yield folder, "an edit to its file has not been recorded yet"
-    # the tips of branches, of work trees, and of stashes
-    refs = ("for-each-ref", "--format=%(objectname) %(objecttype)", "refs/heads", "refs/remotes")
-    listed = git(worktree.top, *refs).decode().splitlines()
-    tips = [line.split(" ")[0] for line in listed if line.endswith(" commit")]
+    tips = git(worktree.top, "rev-parse", "--branches", "--remotes").decode().split()
     trees = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
     heads = [line.removeprefix(b"HEAD ").decode() for line in trees if line.startswith(b"HEAD ")]
     tips += [head for head in heads if head.strip("0")]
-    with suppress(GitError):  # no stash
-        stashes = git(worktree.top, "log", "-g", "--format=%H %P", "refs/stash", "--").decode()
-        for line in stashes.splitlines():  # a third parent contains the untracked files
-            commit, *parents = line.split()
-            tips += [commit, *parents[1:]]
-    empty = blob_hash(b"", worktree.object_format)
-    owners = {blob: memory for memory in orphans for blob in memory.identity.blobs if blob != empty}
     files = files_in(worktree, list(dict.fromkeys(tips))) if tips else []
-    for path, blob in files:
-        if owner := owners.pop(blob, None):
-            yield owner.folder.name, f"a branch contains the same content in {path}"
-    paths, all_tops = {path for path, _ in files}, worktree_tops(worktree)
+    paths, paths_by_blob = {path for path, _ in files}, {blob: path for path, blob in files}
+    empty, tops = blob_hash(b"", worktree.object_format), worktree_tops(worktree)
     for memory in orphans:
-        last_seen = memory.identity.places
-        names = {memory.identity.path, *(seen.path for seen in last_seen.values())}
-        for name in names:
-            for top in all_tops:
-                if os.path.lexists(f"{top}/{name}"):
-                    yield memory.folder.name, f"{top} has a file {name}"
-        for missing in (top for top in all_tops if top in last_seen and not Path(top).is_dir()):
-            yield memory.folder.name, f"the work tree {missing} does not exist"
-        for name in names & paths:
-            yield memory.folder.name, f"a branch contains the file {name}"
+        for blob in {*memory.identity.blobs} - {empty}:
+            if blob in paths_by_blob:
+                yield memory.folder.name, f"a branch contains the same content in {paths_by_blob[blob]}"
+        for name in {memory.identity.path, *(seen.path for seen in memory.identity.places.values())}:
+            for top in (top for top in tops if os.path.lexists(f"{top}/{name}")):
+                yield memory.folder.name, f"{top} has a file {name}"
+            if name in paths:
+                yield memory.folder.name, f"a branch contains the file {name}"
 
 
 @dataclass(frozen=True)
@@ -229,14 +214,6 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
                 continue
             yield len(archived), len(data)
             if apply:
-                # the notes say that it no longer exists
-                reference = f"; archive/{path.name})".encode()
-                label = f"the notes about {memory.identity.path}"
-                with hold_lock(memory.folder / "notes.md.lock", label=label):
-                    for notes in (memory.notes, archive / "notes.md"):
-                        text = read_regular(notes)
-                        if text is not None and reference in text:
-                            write_whole(notes, text.replace(reference, b"; removed)"))
                 path.unlink(missing_ok=True)
 
 
@@ -269,22 +246,15 @@ def _old_files(layout: Layout, cutoff: float) -> Iterator[tuple[str, list[Path],
 
 
 def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
-    """Remove files and folders; return False if another process holds `lock`. Raises Refused."""
-    try:
-        with nullcontext() if lock is None else hold_lock(lock, timeout=0.0, label=lock.name):
-            for path in paths:
-                try:
-                    if path.is_dir() and not path.is_symlink():
-                        shutil.rmtree(path)
-                    else:
-                        path.unlink(missing_ok=True)
-                except FileNotFoundError:  # another process is removing the folder
-                    continue
-                except OSError as error:
-                    raise system_failed("remove", path, error) from error
-    except Busy:
-        return False
-    return True
+    """Remove files and folders; return whether they are gone, which they are not if another process holds `lock`."""
+    with suppress(Busy), nullcontext() if lock is None else hold_lock(lock, timeout=0.0, label=lock.name):
+        for path in paths:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+    return not any(map(os.path.lexists, paths))
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -299,9 +269,8 @@ def _is_old(paths: Sequence[Path], cutoff: float) -> bool:
 
 
 def _size(path: Path) -> int:
-    try:
+    with suppress(FileNotFoundError):  # another process has removed it
         if path.is_dir() and not path.is_symlink():
             return sum(map(_size, path.iterdir()))
         return path.lstat().st_size
-    except FileNotFoundError:  # another process has removed it
-        return 0
+    return 0

@@ -182,8 +182,8 @@ Examples:
   repoagent memory import .repoagent/archive/NAME    restore one
 
 A memory is kept as long as its path, or a version of its file, is in any work
-tree, at the tip of any branch or in a stash. gc does not delete memories: it
-moves them to .repoagent/archive/.
+tree or at the tip of any branch. gc does not delete memories: it moves them to
+.repoagent/archive/.
 
 If conversations.keep_days is set, gc also deletes older exchanges for good, and
 adds a line for each to the notes."""

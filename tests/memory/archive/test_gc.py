@@ -81,7 +81,7 @@ def test_a_recently_changed_memory_stays_and_a_returning_file_finds_an_archived_
     assert workspace.folder("a.py") == memory.folder.name
 
 
-def test_a_branch_a_remote_one_or_a_stash_has_the_file(workspace: Workspace) -> None:
+def test_a_branch_or_a_remote_one_has_the_file(workspace: Workspace) -> None:
     git = workspace.repo.git
     git("branch", "side")
     gone(workspace)
@@ -100,11 +100,6 @@ def test_a_branch_a_remote_one_or_a_stash_has_the_file(workspace: Workspace) -> 
     git("branch", "-D", "side")
     assert "a branch" in why(workspace)
     git("update-ref", "-d", "refs/remotes/origin/side")
-    workspace.repo.write("a.py", text("a") + b"more\n")
-    git("stash", "-q", "-u")
-    assert "a branch" in why(workspace)
-    git("stash", "drop", "-q")
-    git("stash", "store", git("commit-tree", "HEAD^{tree}", "-m", "without parents").strip())
     archived(workspace)
 
 
