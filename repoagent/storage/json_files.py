@@ -8,7 +8,6 @@ masked.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from datetime import datetime, timezone
@@ -19,9 +18,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from repoagent.errors import Refused
 from repoagent.storage.atomic import append_line, read_regular, set_aside_broken, write_whole
-from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, ensure_root, to_stderr
-from repoagent.storage.locks import hold_lock
 
 T = TypeVar("T")
 _hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)  # it takes 0.1 ms
@@ -138,7 +135,6 @@ def _decoded(name: str, hint: Any, value: Any) -> Any:
 
 
 VERSION = 1
-LARGEST = 8 * 1024 * 1024  # bytes of audit.jsonl before it is renamed to audit-1.jsonl, audit-2.jsonl, ...
 LONGEST = 4_000  # characters of a string in a line
 
 
@@ -154,22 +150,7 @@ def record(layout: Layout, *events: Mapping[str, object]) -> None:
     if not lines:
         return
     ensure_root(layout)
-    path = layout.audit
-    if _is_full(path):
-        with hold_lock(layout.locks / "audit", label="the audit"):
-            if _is_full(path):
-                older = [file.stem.removeprefix("audit-") for file in path.parent.glob("audit-*.jsonl")]
-                number = max((int(text) for text in older if text.isdecimal()), default=0) + 1
-                with open_folder(path.parent) as parent:
-                    os.rename(path.name, f"audit-{number}.jsonl", src_dir_fd=parent, dst_dir_fd=parent)
-    append_line(path, b"\n".join(lines))
-
-
-def _is_full(path: Path) -> bool:
-    try:
-        return path.lstat().st_size >= LARGEST
-    except FileNotFoundError:
-        return False
+    append_line(layout.audit, b"\n".join(lines))
 
 
 def _plain(value: object) -> object:

@@ -109,18 +109,7 @@ def test_an_event_is_one_line_without_keys_and_long_texts(layout: Layout) -> Non
     assert layout.audit.stat().st_mode & 0o077 == 0 and (layout.root / ".gitignore").exists()
 
 
-def test_a_full_file_is_rotated_and_nothing_is_lost(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "LARGEST", 300)
-    for number in range(60):
-        json_files.record(layout, {"n": number})
-    older = len(list(layout.root.glob("audit-*.jsonl")))
-    files = [*(layout.root / f"audit-{number}.jsonl" for number in range(1, older + 1)), layout.audit]
-    numbers = [event["n"] for file in files for event in json_files.read_records(file)]
-    assert older > 9 and numbers == list(range(60))
-
-
 def write(root: Path, git: Path, worker: int) -> None:
-    json_files.LARGEST = 20_000
     for number in range(25):
         json_files.record(Layout(root, git), {"worker": worker, "n": number, "text": "x" * 3_000})
 
@@ -132,6 +121,6 @@ def test_several_processes_lose_nothing(layout: Layout) -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    lines = b"".join(file.read_bytes() for file in layout.root.glob("audit*.jsonl")).splitlines()
+    lines = layout.audit.read_bytes().splitlines()
     assert len({(event["worker"], event["n"]) for event in map(json.loads, lines)}) == 100
     assert [worker.exitcode for worker in workers] == [0] * 4
