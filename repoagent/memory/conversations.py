@@ -22,10 +22,11 @@ from typing import Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import no_such_file, read_source
-from repoagent.git.worktree import WorkTree, relative_path
+from repoagent.git.files import no_such_file
+from repoagent.git.worktree import WorkTree
 from repoagent.llm import conversation as file_format
-from repoagent.memory.identity.store import memory_paths, remember_file, resolve_memory
+from repoagent.memory.identity.store import memory_paths, remember_file
+from repoagent.memory.lookup import find_target
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn, to_stderr
@@ -56,7 +57,7 @@ def check_name(name: str) -> str:
     name = unicodedata.normalize("NFC", name)
     if not (_NAME.fullmatch(name) and name.isprintable() and len(name.encode()) <= LONGEST):
         raise UsageError(
-            f"invalid conversation name {name!r}: it cannot contain unprintable characters or any of /\\:*?\"<>|, begin "
+            f'invalid conversation name {name!r}: it cannot contain unprintable characters or any of /\\:*?"<>|, begin '
             f"with a dot, dash or space, end with a dot, space or {ENDING}, or be longer than {LONGEST} bytes; use "
             "file:PATH for the conversation about a file"
         )
@@ -142,48 +143,30 @@ class ConversationResolver:
         Raises UsageError for an invalid name, and what `file` raises.
         """
         if text.startswith(FILE):
-            path = text.removeprefix(FILE)
-            return self.file(f"./{path}" if path.startswith(FILE) else path)
+            return self.file(text)
         return conversation_named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
         """Return the conversation about the file `path`, relative to `cwd` or else to the top of the work tree.
 
         With `make`, a memory is created if the file has none. The conversation of a deleted file is found by its path.
-        Raises Refused if there is no memory or the file may not be read, UsageError if there is no such file.
+        Raises Refused if there is no memory or the file may not be read, and what `find_target` raises.
         """
+        path = path.removeprefix(FILE)
         if not path:
             raise UsageError("missing file name: use file:PATH")
-        path = path.removeprefix(FILE)
-        try:
-            return self._file(path, self.cwd, make=make)
-        except UsageError:
-            if self.cwd != self.worktree.top and not path.startswith((".", "/")):
-                with suppress(UsageError):  # report the first error, about the current folder
-                    return self._file(path, self.worktree.top, make=make)
-            raise
-
-    def _file(self, path: str, cwd: Path, *, make: bool) -> ConversationRef:
         layout, worktree = self.layout, self.worktree
-        path = relative_path(worktree, path, cwd)
-        if reason := self.why_not(path):
+        target = find_target(layout, worktree, path, self.cwd, warn=self.warn, rekey=True)
+        if reason := self.why_not(target.path):
             raise Refused(reason)
-        data = read_source(worktree, path).data
-        if data is None:
-            folders = [name for at, name in memory_paths(layout, warn=self.warn) if at == path]
-            if make or not folders:
-                raise no_such_file(path, worktree.top)
-            if len(folders) > 1:
-                raise Refused(
-                    f"{path} is ambiguous: {len(folders)} deleted files had this path; restore the file first"
-                )
-            return _of_folder(layout, folders[0], path)
-        memory = resolve_memory(layout, worktree, path, data, warn=self.warn)
-        if memory is None and make:
-            memory = remember_file(layout, worktree, path, data, warn=self.warn)
+        if make and target.data is None:
+            raise no_such_file(target.path, worktree.top)
+        memory = target.memory
+        if memory is None and make and target.data is not None:
+            memory = remember_file(layout, worktree, target.path, target.data, warn=self.warn)
         if memory is None:
-            raise Refused(f"no conversation about {path} yet")
-        return _of_folder(layout, memory.folder.name, path)
+            raise Refused(f"no conversation about {target.path} yet")
+        return _of_folder(layout, memory.folder.name, target.path)
 
 
 @dataclass(frozen=True)
