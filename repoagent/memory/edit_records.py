@@ -22,7 +22,6 @@ from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
-FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 
 def outcome_text(state: str, commit: str | None) -> str:
@@ -91,10 +90,6 @@ class Exchange:
     turns: tuple[Turn, ...] = ()
     state: str = ""
     commit: str = ""
-
-    @property
-    def went_wrong(self) -> bool:
-        return self.state in FAILED
 
 
 def read_exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:

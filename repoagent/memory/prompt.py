@@ -1,14 +1,12 @@
 """The parts of a memory for a prompt: the notes, the last edits, and the earlier exchanges relevant to the request.
 
-Notes are the same for every request, which keeps prompt caches valid. Exchanges that share rare words and names with
-the request, and the last ones, get a few lines each, without code.
+Notes are the same for every request, which keeps prompt caches valid. Exchanges that share words and names with the
+request, and the last ones, get a few lines each, without code.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from repoagent.llm.conversation import Turn
@@ -178,17 +176,15 @@ def cut_line(text: str, most: int) -> str:
 
 LAST = 8  # newest exchanges that have a line each, whatever they are about
 DETAILED = 4  # most relevant exchanges shown with the turns after the request
-ENOUGH = 0.2  # least share of the weight of the request's words for an exchange to be relevant
-_RECENT, _HALF = 0.3, 6.0  # bonus of the last exchange, and the number of exchanges after which it is halved
-_LESSON = 1.25  # factor for exchanges that failed or that the user rejected with a reason
+ENOUGH = 0.2  # least share of the words of the request for an exchange to be relevant
 _TITLE = "Earlier requests for this file and their outcomes:"
 
 
 def exchanges_block(memory: Memory, request: str, budget_tokens: int) -> str:
     """Return the exchanges that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
-    The last few get a line each. The last one and those that share the most words with the request are shown in detail;
-    words are weighted by rarity (Robertson and Zaragoza 2009). Return "" if there are none.
+    The last few get a line each. The last one and those that share the most words with the request are shown in detail.
+    Return "" if there are none.
     """
     known = read_exchanges(memory)
     if not known:
@@ -213,31 +209,12 @@ def exchanges_block(memory: Memory, request: str, budget_tokens: int) -> str:
 
 
 def ranked(known: Sequence[Exchange], request: str) -> list[int]:
-    """The numbers of the exchanges that are relevant to `request`, best first."""
+    """The numbers of the exchanges that share the most words with `request`, best first; the newest first of equals."""
     wanted = _terms(request)
-    request_terms = [_terms(exchange.request) for exchange in known]
-    all_terms = [
-        requested | _terms("\n".join(lines(exchange)))
-        for exchange, requested in zip(known, request_terms, strict=True)
-    ]
-    counts = Counter(term for terms in all_terms for term in terms)
-    weight = {
-        term: math.log(1 + (len(known) - counts[term] + 0.5) / (counts[term] + 0.5))
-        for term in sorted(wanted)
-    }
-    whole = sum(weight.values())
-    if not whole:
-        return []
-    scored = []
-    for number, (requested, terms) in enumerate(zip(request_terms, all_terms, strict=True)):
-        share = sum(weight[t] * (1.0 if t in requested else 0.6) for t in weight if t in terms) / whole
-        if share >= ENOUGH:
-            recent = _RECENT * 0.5 ** ((len(known) - 1 - number) / _HALF)
-            exchange = known[number]
-            has_reason = any(turn.meta.get("kind") == "person" for turn in exchange.turns)
-            lesson = _LESSON if exchange.went_wrong or has_reason else 1.0
-            scored.append((-(share * lesson + recent), -number))
-    return [-number for _, number in sorted(scored)]
+    shared = [len(wanted & _terms("\n".join([exchange.request, *lines(exchange)]))) for exchange in known]
+    least = max(1.0, ENOUGH * len(wanted))
+    numbers = [number for number, count in enumerate(shared) if count >= least]
+    return sorted(numbers, key=lambda number: (-shared[number], -number))
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -86,8 +86,8 @@ def test_the_latest_state_is_shown_even_if_the_conversation_is_broken(
     say(memory, 1, "one")
     append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
     append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
-    found = [(one.request, one.state, one.went_wrong) for one in read_exchanges(memory)]
-    assert found == [("one", "undone", True), ("by a patch", "written", False)]
+    found = [(one.request, one.state) for one in read_exchanges(memory)]
+    assert found == [("one", "undone"), ("by a patch", "written")]
     memory.conversation.write_text("rewritten by hand")
     assert "one (undone" in exchanges_block(memory, "one", 1000)
     assert capsys.readouterr().err.count("conversation.md") == 1
