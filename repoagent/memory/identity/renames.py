@@ -25,7 +25,6 @@ RENAME = 0.5  # git's threshold for a rename (-M without a number)
 _CHUNK = 64
 _SAME_LINES = 0.8  # least common share of the smaller version, if the file grew or shrank
 _SAME_WORDS = 0.8  # least common share of pairs of words, if the file was reformatted
-_SHARED = 0.1  # least common share of the smaller version, if git has the other at the same path
 _TOO_LITTLE = 64  # common bytes that prove nothing: an import, a heading
 LIMIT = 4 * 1024 * 1024  # bytes that are stored and compared
 
@@ -54,11 +53,6 @@ def worked_over(before: bytes, now: bytes) -> bool:
     if _shares(_lines(before), _lines(now), _SAME_LINES, min):
         return True
     return _shares(_word_pairs(before), _word_pairs(now), _SAME_WORDS, max)
-
-
-def shares_lines(before: bytes, now: bytes) -> bool:
-    """Whether the versions share enough lines to be the same file if they have the same path."""
-    return _shares(_lines(before), _lines(now[:LIMIT]), _SHARED, min)
 
 
 def is_alike(content: bytes, data: bytes) -> bool:

@@ -3,11 +3,10 @@
 The candidates, in order: a memory of the same path with the same content; one with the inode and either exactly this
 content, or content clearly more similar than that of the memory at this path (this detects swapped names); the same
 path with similar or reworked content; an earlier path; renames in git; content similar to that of a file whose path is
-gone or now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines. A
-rename in git counts only if the memory saw git's version at the old path, and the file matches git's version at the new
-one or has the inode. If a file elsewhere has the inode and the content, the memory belongs to that file; if two
-memories match equally, neither is used. Paths are those of this work tree, because a file may have a different name in
-another work tree.
+gone or now has another file; a file rewritten in place. A rename in git counts only if the memory saw git's version at
+the old path, and the file matches git's version at the new one or has the inode. If a file elsewhere has the inode and
+the content, the memory belongs to that file; if two memories match equally, neither is used. Paths are those of this
+work tree, because a file may have a different name in another work tree.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ class _Search:
             yield from self._exact_rename()
             yield from self._renamed_or_similar()
         for memory in at_path:
-            if (memory.has(file) or self._is_replaced(memory)) and not self._has_moved_away(memory):
+            if memory.has(file) and not self._has_moved_away(memory):
                 yield memory.stays(REWRITTEN)
 
     def _moved_back(self) -> Iterator[MemoryMatch]:
@@ -292,8 +291,6 @@ class _Search:
             if other.folder != memory.folder and (other.path == current.path or other.has(current))
         ):
             return True
-        if any(renames.shares_lines(content, current.data) for content in self._contents(memory)):
-            return False  # either file may be the memory's
         return not replace(self, file=current)._is_in_history(memory)
 
     def _is_elsewhere(self, memory: _Candidate) -> bool:
@@ -306,26 +303,6 @@ class _Search:
                 if current is not None and self.closeness(memory, current) >= RENAME:
                     return True
         return False
-
-    def _is_replaced(self, memory: _Candidate) -> bool:
-        """Whether a program rewrote a file in git as a new one that shares lines with it and has no memory."""
-        file, worktree = self.file, self.file.worktree
-        if any(other.has(file) for other in self.having(KEY, file.key)):
-            return False
-        if not any(renames.shares_lines(content, file.data) for content in self._contents(memory)):
-            return False
-        in_git = (renames.blob_at(worktree, f"{version}:{file.path}") for version in ("HEAD", ":0"))
-        blobs = {blob_hash(data, worktree.object_format) for data in in_git if data is not None}
-        if not any(self._was_in_git(memory, blob) for blob in blobs) or self._is_overwritten(memory):
-            return False
-        if any(new == file.path for _, new in renames.renames_since(worktree, "HEAD")):
-            return False
-        changed = [path for path in renames.changed_files(worktree) if path != file.path]
-        if len(changed) > _COMPARED:
-            return False
-        others = (path for path in (*memory.identity.earlier_paths, *changed) if path != file.path)
-        files = (file_at(worktree, path) for path in others)
-        return not any(current is not None and self.closeness(memory, current) >= RENAME for current in files)
 
     # -- the state in git --
 

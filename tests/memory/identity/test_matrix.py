@@ -201,8 +201,6 @@ STAYS: dict[str, tuple[list[Step], dict[str, str], str]] = {
     "a backup by copying, edited": (["cp -p a.py a.py~", write("a.py", edited(A))], BOTH, ""),
     "a backup by copying, all new": (["cp -p a.py a.py~", write("a.py", NEW)], BOTH, "rewritten in place"),
     "emacs backs up twice": (["mv a.py a.py.~1~", write("a.py", edited(A)), "mv a.py a.py.~2~", write("a.py", edited(A, 6))], BOTH, "another inode"),
-    "an atomic save of a third": ([save("a.py", first_lines(A, 13, NEW)), "git add a.py"], BOTH, "rewritten in place"),
-    "an atomic save of a sixth": ([save("a.py", first_lines(A, 6, NEW)), "git add a.py"], BOTH, "rewritten in place"),
     "a safe write of JetBrains": (
         [write("a.py___jb_tmp___", edited(A)), "mv a.py a.py___jb_old___; mv a.py___jb_tmp___ a.py; rm a.py___jb_old___"], BOTH, "another inode",
     ),
@@ -256,8 +254,9 @@ OTHERS: dict[str, tuple[list[Step], dict[str, str], str]] = {
         ["cp a.py c.py", save("a.py", NEW), "git commit -qam x"], BOTH, "another version from git's history",
     ),
     "a replaced file whose text is elsewhere": (
-        ["mv a.py t", save("a.py", first_lines(A, 13, NEW)), save("copy.py", edited(A)), "rm t"], {"b.py": "b"}, "",
+        ["mv a.py t", save("a.py", first_lines(A, 13, NEW)), save("copy.py", edited(A)), "rm t"], {"copy.py": "a", "b.py": "b"}, "",
     ),
+    "an atomic save of another text with a third of the lines": ([save("a.py", first_lines(A, 13, NEW)), "git add a.py"], {"b.py": "b"}, ""),
     "a rename in the index of another file": (
         [write("s.py", STRANGER), commit, "git mv s.py t.py; mv a.py s.py", know("a", "s.py"), "rm s.py"], {"b.py": "b"}, "",
     ),
