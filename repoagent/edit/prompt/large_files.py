@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import model_text, name_in_prose, quote_path
 from repoagent.edit.request import EditRequest
-from repoagent.errors import UsageError
+from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source
 from repoagent.llm.model import fence
 
@@ -112,6 +112,8 @@ def long_files(
 
         about = Relevance(request.instruction, tuple(request.lines_in(path)), recent.get(path, ()))
         excerpt = excerpt_of(path, known[path].data or b"", about, budget)
+        if bare and not excerpt.parts:
+            raise Refused(f"the lines of {path} are too long for this model: use one with a larger window")
         role = "" if bare else "file to edit" if path in request.paths else "for reading only"
         lines = tuple((part.first, part.last) for part in excerpt.parts)
         blocks[path] = Long(_block(path, role, excerpt), lines)
@@ -121,22 +123,14 @@ def long_files(
 def _block(name: str, role: str, excerpt: Excerpt) -> str:
     """The block of a long file; without a `role` only its parts."""
     path = quote_path(name)
-    whole: list[str] = []
-    pieces: dict[int, list[str]] = {}
-    fences = []
-    for part in excerpt.parts:
-        lines = f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}"
-        label = f'file path={path} lines="{lines}"'
-        if part.columns:
-            characters = f"{part.columns[0] + 1}-{part.columns[1]}"
-            pieces.setdefault(part.first, []).append(characters)
-            label += f' characters="{characters}"'
-        else:
-            whole.append(lines)
-        fences.append(fence(part.text, label))
-    which = ["lines " + ", ".join(whole)] if whole else []
-    which += [f"characters {', '.join(ranges)} of line {line}" for line, ranges in pieces.items()]
-    only = f"only {' and '.join(which)} are shown."
+    lines = [
+        f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}" for part in excerpt.parts
+    ]
+    label = f"file path={path}"
+    fences = [
+        fence(part.text, f'{label} lines="{own}"') for part, own in zip(excerpt.parts, lines, strict=True)
+    ]
+    only = f"only lines {', '.join(lines)} are shown." if lines else "none is shown: its lines are too long."
     if not role:
         text = [f"File {name_in_prose(name)}, of which {only} Change only what is shown."]
     else:

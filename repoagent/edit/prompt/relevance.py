@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -128,12 +128,11 @@ UNIT_BYTES = 1_600  # of a segment; with bench/large: larger ones waste space, s
 
 @dataclass(frozen=True)
 class TextUnit:
-    """Lines `first` to `last` of a file (from 1, inclusive), or a piece of one line, which is at `columns`."""
+    """Consecutive whole lines, `first` to `last` (from 1, inclusive)."""
 
     first: int
     last: int
     text: str
-    columns: tuple[int, int] | None = None  # of a piece: its characters (from 0, end exclusive)
 
     @property
     def size(self) -> int:  # in bytes
@@ -142,34 +141,21 @@ class TextUnit:
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def split_units(path: str, text: str) -> tuple[TextUnit, ...]:
-    """The segments of `text`, in order. Lines that are too long, or that cross a boundary of segments, are cut into
-    pieces."""
+    """The segments of `text`, in order. A line that crosses a boundary of segments is a segment of its own."""
     from repoagent.split.splitter import cut_into_spans
 
     data = text.encode("utf-8", "surrogatepass")
-    cuts, at = [], 0
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1].removesuffix("\n")
+    units: list[TextUnit] = []
+    done = ended = 0  # lines in units, and lines that end before the boundary
     for start, end, _ in cut_into_spans(path, data, target=UNIT_BYTES)[0]:
-        at += len(data[start:end].translate(None, bytes(range(0x80, 0xC0))))  # characters
-        cuts.append(at)
-    result: list[TextUnit] = []
-    at = start = 0  # offsets of the line, and of the first line that is not in a unit yet
-    start_line = 1
-    for number, line in enumerate(text.split("\n"), 1):
-        end = min(at + len(line) + 1, len(text))
-        low, high = bisect_right(cuts, at), bisect_left(cuts, end)
-        if low < high or end - at > UNIT_BYTES:
-            if start < at:
-                result.append(TextUnit(start_line, number - 1, text[start:at]))
-            for first, last in pairwise([at, *cuts[low:high], end]):
-                for piece in range(first, last, UNIT_BYTES):
-                    stop = min(last, piece + UNIT_BYTES)
-                    result.append(TextUnit(number, number, text[piece:stop], (piece - at, stop - at)))
-            start, start_line = end, number + 1
-        elif start < end and high < len(cuts) and cuts[high] == end:
-            result.append(TextUnit(start_line, number, text[start:end]))
-            start, start_line = end, number + 1
-        at = end
-    return tuple(result)
+        ended += data.count(b"\n", start, end)
+        for last in (ended, ended + (not data.endswith(b"\n", start, end))):
+            if last > done:
+                units.append(TextUnit(done + 1, last, "".join(lines[done:last])))
+                done = last
+    return tuple(units)
 
 
 SATURATION, LENGTH = 1.2, 0.75  # k1 and b
@@ -269,29 +255,29 @@ def choose_parts(
     ranked = _ranked(path, units, symbols, about)
     chosen: dict[int, TextUnit] = {}
     head = _beginning(units[0], min(HEAD_BYTES, budget // 4))
-    left = budget - head.size
+    left = budget - (head.size if head else 0)
     best = max((score for score in ranked if score < AROUND), default=0.0)
     for number in sorted(range(len(units)), key=lambda number: (-ranked[number], number)):
         if best and ranked[number] < FLOOR * best and len(chosen) > 1:
             break
         if about.ranges and ranked[number] < AROUND and left < budget // 2:
             break  # the user named lines: other parts get at most half
-        unit = units[number]
-        if unit.size > left and ranked[number] >= AROUND and left > budget // 8:
-            unit = _beginning(unit, left)
-        if unit.size <= left:
+        unit: TextUnit | None = units[number]
+        if units[number].size > left:
+            unit = (
+                _beginning(units[number], left) if ranked[number] >= AROUND and left > budget // 8 else None
+            )
+        if unit is not None:
             chosen[number] = unit
             left -= unit.size
         if left < budget // 64:
             break
-    merged = [chosen.get(0, head)]
-    for number in sorted(chosen.keys() - {0}):
-        unit, last = chosen[number], merged[-1]
-        if not last.columns and not unit.columns and unit.first == last.last + 1:
-            merged[-1] = TextUnit(last.first, unit.last, last.text + unit.text)
-        elif last.columns and unit.columns and (unit.first, unit.columns[0]) == (last.last, last.columns[1]):
-            columns = last.columns[0], unit.columns[1]
-            merged[-1] = TextUnit(last.first, unit.last, last.text + unit.text, columns)
+    if head is not None:
+        chosen.setdefault(0, head)
+    merged: list[TextUnit] = []
+    for _, unit in sorted(chosen.items()):
+        if merged and unit.first == merged[-1].last + 1:
+            merged[-1] = TextUnit(merged[-1].first, unit.last, merged[-1].text + unit.text)
         else:
             merged.append(unit)
     return merged
@@ -334,18 +320,11 @@ def _covering(units: Sequence[TextUnit], first: int, last: int) -> range:
     return range(start, max(start + 1, end))
 
 
-def _beginning(unit: TextUnit, size: int) -> TextUnit:
-    """The first lines of a unit, or characters of a piece, that fit `size` bytes; at least one."""
+def _beginning(unit: TextUnit, size: int) -> TextUnit | None:
+    """The first lines of a unit that fit `size` bytes; None if not even one does."""
     if unit.size <= size:
         return unit
-    if unit.columns is not None:
-        start, text = unit.columns[0], unit.text[:size]
-        return TextUnit(unit.first, unit.last, text, (start, start + len(text)))
-    lines = unit.text.splitlines(keepends=True)
-    count = 1
-    for line in lines[1:]:
-        size -= len(lines[count - 1].encode("utf-8", "surrogatepass"))
-        if size < len(line):
-            break
-        count += 1
-    return TextUnit(unit.first, unit.first + count - 1, "".join(lines[:count]))
+    start = unit.text.encode("utf-8", "surrogatepass")[:size]
+    start = start[: start.rfind(b"\n") + 1]
+    last = unit.first + start.count(b"\n") - 1
+    return TextUnit(unit.first, last, start.decode("utf-8", "surrogatepass")) if start else None

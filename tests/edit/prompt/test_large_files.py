@@ -15,7 +15,7 @@ from repoagent.edit.prompt.formats import AnswerFormat
 from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, too_long
 from repoagent.edit.prompt.relevance import Relevance, read_query, split_units, word_stems
 from repoagent.edit.request import EditRequest, Target
-from repoagent.errors import UsageError
+from repoagent.errors import Refused, UsageError
 from repoagent.git.worktree import layout_of, open_worktree
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff
@@ -81,20 +81,18 @@ def test_the_units_of_a_text_join_to_the_text(text: str, path: str) -> None:
     assert "".join(unit.text for unit in found) == text
     lines = text.split("\n")
     for unit in found:
-        if unit.columns:
-            assert unit.text.rstrip("\n") == lines[unit.first - 1][slice(*unit.columns)]
-        else:
-            assert unit.text.removesuffix("\n") == "\n".join(lines[unit.first - 1 : unit.last])
+        assert unit.text.removesuffix("\n") == "\n".join(lines[unit.first - 1 : unit.last])
 
 
-def test_one_long_line_is_cut_by_characters_and_named() -> None:
+def test_a_line_that_is_too_long_is_not_shown(repo: GitRepo) -> None:
     data = ("var a=1;" * 6_000 + "needle_here();" + "var b=2;" * 6_000).encode()
-    found = excerpt_of("x.min.js", data, Relevance("make needle_here faster"), ROOM)
-    assert sum(part.size for part in found.parts) <= ROOM.parts
-    assert any("needle_here" in part.text for part in found.parts)
-    assert all(part.columns for part in found.parts)
-    for part in found.parts:
-        assert part.columns and data[slice(*part.columns)].decode() == part.text
+    assert excerpt_of("x.min.js", data, Relevance("make needle_here faster"), ROOM).parts == ()
+    repo.write("big.py", data.decode() + "\n")
+    assert "None is shown: its lines are too long." in shown(prepare_edit(repo, "make it faster"))
+    with pytest.raises(Refused, match="use one with a larger window"):
+        prepare_edit(repo, "make it faster", AnswerFormat("search", short=True, output_tokens=4_000))
+    repo.write("big.py", HEAD + data.decode() + "\nlast = 1\n")
+    assert re.findall(r'lines="(\S+)">', shown(prepare_edit(repo, "make needle_here faster"))) == ["1-7", "9"]
 
 
 def test_a_request_is_parsed() -> None:
