@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import plural, truncate
 from repoagent.edit.prompt.blocks import model_text, name_in_prose, quote_path
 from repoagent.edit.request import EditRequest
 from repoagent.errors import Refused, UsageError
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from repoagent.edit.prompt.relevance import Relevance, RequestTerms, TextUnit, Touched
     from repoagent.syntax.symbol import Symbol
 
-LONGEST, SHORT = 110, 45  # characters of a whole and of a shortened signature
+LONGEST = 110  # characters of a signature
 LONGEST_NAME = 60
 NEAR = 8  # definitions before and after a shown part that rank higher than others
 PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most
 LEAST_BYTES = 3 * 1024  # of one file, for any number of files
 BYTES_A_TOKEN = 3  # as in `estimate_tokens`
 SPARE_TOKENS = 1_000  # for the text between the blocks
-LONG_LINE = 2_000  # characters; a longer line was hardly written by hand
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,10 @@ def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[st
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The parts of a file to show, and its outline. `lines` and `size` are those of the whole file."""
+    """The parts of a file to show, and its outline."""
 
     parts: tuple[TextUnit, ...]
     outline: str
-    lines: int
-    size: int  # bytes
-    longest: int  # characters of the longest line
 
 
 @lru_cache(maxsize=8)  # a prompt is built more than once
@@ -78,12 +75,9 @@ def excerpt_of(path: str, data: bytes, about: Relevance, budget: Budget) -> Exce
     from repoagent.syntax.outline import outline
 
     text = model_text(data)
-    lines = text.split("\n")
-    encoded = text.encode("utf-8", "surrogatepass")
-    symbols = outline(path, encoded)
+    symbols = outline(path, text.encode("utf-8", "surrogatepass"))
     parts = tuple(choose_parts(path, split_units(path, text), symbols, about, budget.parts))
-    listed = file_map(symbols, parts, read_query(about.request, path), budget.map)
-    return Excerpt(parts, listed, len(lines) - (lines[-1] == ""), len(encoded), max(map(len, lines)))
+    return Excerpt(parts, file_map(symbols, parts, read_query(about.request, path), budget.map))
 
 
 class Long(NamedTuple):
@@ -110,93 +104,72 @@ def long_files(
     for path, budget in too_long(sizes, inline, room).items():
         from repoagent.edit.prompt.relevance import Relevance
 
+        data = known[path].data or b""
         about = Relevance(request.instruction, tuple(request.lines_in(path)), recent.get(path, ()))
-        excerpt = excerpt_of(path, known[path].data or b"", about, budget)
+        excerpt = excerpt_of(path, data, about, budget)
         if bare and not excerpt.parts:
             raise Refused(f"the lines of {path} are too long for this model: use one with a larger window")
-        role = "" if bare else "file to edit" if path in request.paths else "for reading only"
-        lines = tuple((part.first, part.last) for part in excerpt.parts)
-        blocks[path] = Long(_block(path, role, excerpt), lines)
+        shown = tuple((part.first, part.last) for part in excerpt.parts)
+        ranges = [f"{first}-{last}" if last > first else f"{first}" for first, last in shown]
+        only = (
+            f"only lines {', '.join(ranges)} are shown."
+            if ranges
+            else "none is shown: its lines are too long."
+        )
+        quoted = quote_path(path)
+        if bare:
+            text = [f"File {name_in_prose(path)}, of which {only} Change only what is shown."]
+        else:
+            role = "file to edit" if path in request.paths else "for reading only"
+            count = plural(data.count(b"\n") + (not data.endswith(b"\n")), "line")
+            size = f"{count}, {len(data):,} bytes, too long to show in full"
+            text = [f"File {name_in_prose(path)} ({role}; {size}). {only.capitalize()}"]
+            if excerpt.outline:
+                text += ["Its outline:", fence(excerpt.outline, f"outline path={quoted}")]
+        for part, lines in zip(excerpt.parts, ranges, strict=True):
+            text.append(fence(part.text, f'file path={quoted} lines="{lines}"'))
+        blocks[path] = Long("\n".join(text) + "\n\n", shown)
     return blocks
-
-
-def _block(name: str, role: str, excerpt: Excerpt) -> str:
-    """The block of a long file; without a `role` only its parts."""
-    path = quote_path(name)
-    lines = [
-        f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}" for part in excerpt.parts
-    ]
-    label = f"file path={path}"
-    fences = [
-        fence(part.text, f'{label} lines="{own}"') for part, own in zip(excerpt.parts, lines, strict=True)
-    ]
-    only = f"only lines {', '.join(lines)} are shown." if lines else "none is shown: its lines are too long."
-    if not role:
-        text = [f"File {name_in_prose(name)}, of which {only} Change only what is shown."]
-    else:
-        size = "1 line" if excerpt.lines == 1 else f"{excerpt.lines:,} lines"
-        size += f", {excerpt.size:,} bytes, too long to show in full"
-        if excerpt.longest > LONG_LINE:
-            size += f", its longest line has {excerpt.longest:,} characters"
-        text = [f"File {name_in_prose(name)} ({role}; {size}). {only.capitalize()}"]
-        if excerpt.outline:
-            text += ["Its outline:", fence(excerpt.outline, f"outline path={path}")]
-    return "\n".join([*text, *fences]) + "\n\n"
 
 
 def file_map(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: RequestTerms, budget: int) -> str:
     """The outline of a file: one line for each definition, with its line numbers and signature, indented by depth.
 
-    To stay within about `budget` bytes, signatures are shortened, then only names are listed, and then definitions are
-    only counted, starting with the least important.
+    To stay within about `budget` bytes, only names are listed, and then definitions are only counted, starting with the
+    least important.
     """
     order = _by_importance(symbols, parts, query)
-    lines: dict[int, list[str]] = {SHORT: [], LONGEST: []}
+    lines = []
     for symbol in symbols:
         ends = f"-{symbol.last_line}" if symbol.last_line > symbol.first_line else ""
-        for longest, rows in lines.items():
-            cut = len(symbol.signature) > longest
-            signature = symbol.signature[: longest - 1] + "…" if cut else symbol.signature
-            rows.append(f"{symbol.first_line}{ends}  {'  ' * symbol.depth}{signature}\n")
+        signature = truncate(symbol.signature, LONGEST)
+        lines.append(f"{symbol.first_line}{ends}  {'  ' * symbol.depth}{signature}\n")
     names = [f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}" for symbol in symbols]
 
-    def drawn(full: int, short: int = 0, named: int = 0) -> str:
-        """The outline at one level of detail.
-
-        Definitions in `order` have whole signatures up to number `full`, shortened signatures up to `short`, and only
-        names up to `named`; the others are counted.
-        """
-        how = ["count"] * len(symbols)
-        for form, count in (("name", named), ("short", short), ("full", full)):
-            for number in order[:count]:
-                how[number] = form
+    def drawn(full: int, named: int) -> str:
+        """The outline with lines for the definitions in `order` up to number `full`, and names up to `named`; the
+        others are counted."""
+        how = dict.fromkeys(order[:named], "name") | dict.fromkeys(order[:full], "line")
         text = []
-        for form, group in groupby(range(len(symbols)), key=how.__getitem__):
+        for form, group in groupby(range(len(symbols)), key=how.get):
             run = list(group)
-            if form == "name":
+            if form == "line":
+                text += [lines[number] for number in run]
+            elif form == "name":
                 text.append(f"… {', '.join(names[number] for number in run)}\n")
-            elif form == "count":
+            else:
                 last = max(symbols[number].last_line for number in run)
                 noun = "definition" if len(run) == 1 else "definitions"
                 text.append(f"… {len(run)} more {noun} (lines {symbols[run[0]].first_line}-{last})\n")
-            else:
-                text += [lines[LONGEST if form == "full" else SHORT][number] for number in run]
         return "".join(text)
 
     def most(limit: int, draw: Callable[[int], str], bytes: int) -> int:
-        return bisect_right(range(1, limit + 1), bytes, key=lambda count: _size(draw(count)))
+        return bisect_right(
+            range(1, limit + 1), bytes, key=lambda count: len(draw(count).encode("utf-8", "surrogatepass"))
+        )
 
-    everything = drawn(len(symbols))
-    if _size(everything) <= budget:
-        return everything
-    named = most(min(len(symbols), budget // 4), lambda count: drawn(0, 0, count), budget * 3 // 4)
-    short = most(named, lambda count: drawn(0, count, named), budget)
-    full = most(short, lambda count: drawn(count, short, named), budget)
-    return drawn(full, short, named)
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    named = most(len(symbols), lambda count: drawn(0, count), budget * 3 // 4)
+    return drawn(most(named, lambda count: drawn(count, named), budget), named)
 
 
 def _by_importance(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: RequestTerms) -> list[int]:
@@ -233,8 +206,7 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: 
             return distance[number], -named, number
         if named:
             return NEAR - named, 0, number
-        evenly = (number & -number) or len(symbols)  # multiples of high powers of two first: spread evenly
-        return NEAR + 1 + symbols[number].depth - evenly / (len(symbols) + 1), 0, number
+        return NEAR + 1 + symbols[number].depth, 0, number
 
     return sorted(range(len(symbols)), key=key)
 
