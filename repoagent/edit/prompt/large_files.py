@@ -192,10 +192,9 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: 
                     distance[number] = -1.0
     from repoagent.edit.prompt.relevance import WORD, known_terms
 
-    words = {word for word, weight in query.words.items() if weight >= 1}
     known = known_terms({word for symbol in symbols for word in WORD.findall(symbol.name)}, query)
     terms = [
-        words.intersection(term for word in WORD.findall(symbol.name) for term in known.get(word, ()))
+        query.words.intersection(term for word in WORD.findall(symbol.name) for term in known.get(word, ()))
         for symbol in symbols
     ]
     count = Counter(word for own in terms for word in own)

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -32,51 +32,25 @@ _LINES = re.compile(
     r"(?P<first>\d{1,7})(?:\s*(?:-|–|to|and|\.\.)\s*L?(?P<last>\d{1,7}))?\b"
 )
 MOST_LINES = 40  # line numbers to use of a request; a pasted log may have thousands
-# Words that are common in requests and do not help to find the lines.
-_PLAIN = frozenset(
-    WORD.findall(
-        """
-        a able about according add added adding adds after again all allow allowed allows also always an and any are as
-        at avoid be because been before behavior behaviour being better both bug but by can case cases change changed
-        changes code comment comments correct correctly could do docs documentation does doing don down each ensure
-        error errors etc even every example few file files fix fixed fixes fixing for from function functions get give
-        gives had handle handled handles handling has have if implement implemented improve improved in instead into is
-        issue issues it its just keep let like line lines made make makes making may method methods minor missing more
-        move must need needs never new no not now of on once one only or other our out over possible problem properly
-        refactor remove removed removes removing rename renamed replace request return returns same set shall should
-        simplify so some still such support supports sure test tests than that the their them then there these they
-        this to too try typo up update updated updates use used uses using very was way we were what when where whether
-        which while will with without work works would wrong you your
-        """
-    )
-)
-_PLAIN_WEIGHT = 0.15
 _NAME_WEIGHT = 2.5  # of a whole name, in addition to its parts
 
 
 @dataclass(frozen=True)
 class RequestTerms:
-    """The search terms of a request. Words and names are in lower case and have weights; quotes are verbatim."""
+    """The search terms of a request: the stems of its words and its identifiers, in lower case, and what it quotes."""
 
-    words: dict[str, float]  # stems in lower case, with weights
-    names: dict[str, float]  # identifiers in lower case, with weights
+    words: frozenset[str]
+    names: frozenset[str]
     quotes: tuple[str, ...]
     lines: tuple[tuple[int, int], ...]  # ranges from 1, inclusive
 
 
 def read_query(text: str, path: str = "") -> RequestTerms:
     """The query for a request about the file `path`. Line numbers of other files are ignored."""
-    words: dict[str, float] = {}
-    names: dict[str, float] = {}
     quotes = tuple(dict.fromkeys(quote for groups in QUOTED.findall(text) for quote in groups if quote))
     marked = {word for quote in quotes for word in WORD.findall(quote)}
-    for word in WORD.findall(text):
-        name = word.lower()
-        if word in marked or _LIKE_CODE.search(word):
-            names[name] = _NAME_WEIGHT
-        plain = name in _PLAIN and word not in marked
-        for part in word_stems(word):
-            words[part] = max(words.get(part, 0.0), _PLAIN_WEIGHT if plain else 1.0)
+    all_words = WORD.findall(text)
+    names = frozenset(word.lower() for word in all_words if word in marked or _LIKE_CODE.search(word))
     lines = []
     for match in islice(_LINES.finditer(text), MOST_LINES):
         file = match["file"] or match["quoted"]
@@ -84,13 +58,15 @@ def read_query(text: str, path: str = "") -> RequestTerms:
         own = not file or re.split(r"[/\\]", file)[-1] == path.rpartition("/")[2]
         if own and 0 < first <= last:
             lines.append((first, last))
-    return RequestTerms(words, names, quotes, tuple(lines))
+    return RequestTerms(
+        frozenset(chain.from_iterable(map(word_stems, all_words))), names, quotes, tuple(lines)
+    )
 
 
 @lru_cache(maxsize=1 << 16)
 def word_stems(name: str) -> tuple[str, ...]:
     """The stems of the words of an identifier: `parseHTTPHeaders` gives parse, http, header."""
-    return tuple(_stem(part.lower()) for part in _PARTS.findall(name) if len(part) > 1)
+    return tuple(_stem(part.lower()) for part in _PARTS.findall(name) if len(part) > 2)
 
 
 def _stem(word: str) -> str:
@@ -174,10 +150,10 @@ def _scores(units: Sequence[TextUnit], query: RequestTerms) -> list[float]:
                 count[term] = count.get(term, 0.0) + own[word]
         counts.append(count)
     among = Counter(term for count in counts for term in count)
-    weights = query.words | {f"={name}": weight for name, weight in query.names.items()}
     rarity = {
-        term: weight * math.log(1 + (len(units) - among[term] + 0.5) / (among[term] + 0.5))
-        for term, weight in weights.items()
+        term: (_NAME_WEIGHT if term.startswith("=") else 1.0)
+        * math.log(1 + (len(units) - count + 0.5) / (count + 0.5))
+        for term, count in among.items()
     }
     mean = sum(own.total() for own in words) / max(1, len(units)) or 1.0
     scores = []
@@ -230,7 +206,6 @@ RECENT, OLDER = (
     0.8,
 )  # bonus for lines of the last commit (share of the best score); factor per older commit
 NAMED = 1.0  # bonus for a definition that the request names (share of the best score)
-MOST_NAMED = 12
 FLOOR = 0.2  # least share of the best score: anything below is not worth its tokens
 POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of the definition around them
 
@@ -292,7 +267,7 @@ def _ranked(path: str, units: Sequence[TextUnit], symbols: Sequence[Symbol], abo
         for number in {*_covering(units, first, first), *_covering(units, end, end)}:
             bonus[number] = max(bonus[number], RECENT * OLDER**age)
     named = mentioned_definitions(symbols, about.request, limit=150, sure=True)
-    for symbol in named if len(named) <= MOST_NAMED else ():
+    for symbol in named:
         for row, number in enumerate(_covering(units, symbol.first_line, symbol.last_line)):
             bonus[number] += NAMED / (1 + row / 2) / len(named) ** 0.5
     scores = [
