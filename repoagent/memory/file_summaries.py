@@ -1,7 +1,7 @@
 """Summarize files with a model: the parts first, then the whole.
 
-`plan_summary` estimates the calls, `summarize_file` makes them, and `summary_block` and `stored_purpose` return the
-summaries that still match the file, for prompts.
+`plan_summary` estimates the calls, `summarize_file` makes them, and `summary_block` returns the summary
+that still matches the file, for prompts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from importlib.resources import files
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused
-from repoagent.history.render import plain_line
 from repoagent.llm import model as llm
 from repoagent.llm.complete import OnWait, complete, do_nothing
 from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable
@@ -37,7 +36,6 @@ _SPARE_WORDS = 100
 JOINED = 96_000  # characters of summaries that are joined in one call
 LEAST = 4_000
 FRESH = 0.9  # least share of unchanged bytes for a summary to be shown
-_LINE = 200  # most characters of the purpose of a file
 
 
 @dataclass(frozen=True)
@@ -272,17 +270,6 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
         return ""
     by = "corrected by a user" if summary.edited else f"by {summary.model or 'a model'}"
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
-
-
-def stored_purpose(layout: Layout, path: str, data: bytes) -> str:
-    """Return the first sentence of the summary of exactly this version of the file; "" if there is none."""
-    try:
-        summary, _ = _of_version(layout, path, data)
-    except Refused:
-        return ""
-    line = " ".join(summary.text.split()) if summary else ""
-    end = line.find(". ")
-    return plain_line(line if end < 0 else line[: end + 1], _LINE)
 
 
 def _of_version(

@@ -7,7 +7,7 @@ match the bytes of the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -163,9 +163,6 @@ def prepare_prompt(
     # neighbors that changed together with the files at least twice or have similar names, and may be read
     likely = (os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons)
     neighbors_shown = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
-    purposes = ""
-    if neighbors_shown and (dirs.summaries / "files").is_dir():
-        purposes = _purposes(worktree, neighbors_shown)
     known = {} if request.fresh else memories
     words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
     # the notes on each file and its summary; for a small model the last edits instead of a summary
@@ -185,7 +182,7 @@ def prepare_prompt(
     if not short:
         texts["facts"], texts["subjects"] = blocks.repository_line(facts), blocks.subjects_block(facts)
         texts["history"], texts["earlier"] = _by_path(request, histories), _by_path(request, earlier)
-        texts["neighbors"] = "\n".join(map(blocks.name_in_prose, neighbors_shown)) + purposes
+        texts["neighbors"] = "\n".join(map(blocks.name_in_prose, neighbors_shown))
         texts["uses"], texts["rules"] = used, blocks.rules_block(request, editable)
         context_files, warnings = collect_instructions(
             worktree.top, dirs.root, settings, request.paths, why_not
@@ -246,22 +243,6 @@ def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
         for path, text in texts.items()
         if text
     )
-
-
-def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
-    """The purposes of the neighbors `paths`, one line each, as far as they have a summary and are readable."""
-    from repoagent.memory.file_summaries import stored_purpose
-
-    dirs = layout_of(worktree)
-    lines = []
-    for path in paths:
-        try:
-            data = read_source(worktree, path).data
-        except (Refused, OSError):
-            continue
-        if data is not None and (line := stored_purpose(dirs, path, data)):
-            lines.append(f"- {blocks.name_in_prose(path)}: {line}\n")
-    return "".join(["\nTheir purpose:\n", *lines]) if lines else ""
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:

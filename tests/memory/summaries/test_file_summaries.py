@@ -6,7 +6,7 @@ import pytest
 
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.usage import Limits, Meter, Price
-from repoagent.memory.file_summaries import plan_summary, stored_purpose, summarize_file, summary_block
+from repoagent.memory.file_summaries import plan_summary, summarize_file, summary_block
 from repoagent.memory.file_summary_store import SourceFile, SummaryCache
 from tests.memory.summaries.conftest import BROKEN, Workspace, changed, function, large
 
@@ -200,9 +200,7 @@ def test_no_summary_for_a_changed_small_file(workspace: Workspace) -> None:
     assert summary_block(workspace.layout, "a.py", SMALL) == (
         "Summary of the file (by test/scripted):\nIt adds numbers. Keep f pure.\n"
     )
-    assert stored_purpose(workspace.layout, "a.py", SMALL) == "It adds numbers."
     assert summary_block(workspace.layout, "a.py", SMALL + b"#\n") == ""
-    assert stored_purpose(workspace.layout, "a.py", SMALL + b"#\n") == ""
     assert summary_block(workspace.layout, "a.py", b"") == ""
     # the same text at another path
     assert "It adds numbers." in summary_block(workspace.layout, "b.py", SMALL)
@@ -218,7 +216,6 @@ def test_a_large_file_has_a_summary_while_nearly_unchanged(workspace: Workspace)
     edited = data[:at] + b" 8  #" + data[at + 5 :]
     block = summary_block(workspace.layout, "src/app.py", edited)
     assert f"of an older version: 1 of {parts} parts changed since" in block
-    assert stored_purpose(workspace.layout, "src/app.py", edited) == ""
     assert summary_block(workspace.layout, "src/app.py", data[: len(data) // 2]) == ""
     block = summary_block(workspace.layout, "src/app.py", data + b"# more\n")
     assert f"1 of {parts} parts changed since" in block
