@@ -8,10 +8,9 @@ import select
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -196,8 +195,6 @@ LONGEST = 300  # characters of a pattern
 # Match like Python: \w and (?i) work for all letters, and $ matches before the CR of a CRLF file.
 _AS_PYTHON = "(*UCP)(*ANYCRLF)"
 _UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # otherwise . matches a byte
-# git matches against the rest of a file at once: \A and \Z would only find its first and last line
-_ANCHORS = {r"\A": "^", r"\Z": "$", r"\z": "$"}
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
@@ -221,10 +218,9 @@ def search_files(
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"the pattern must be one line of at most {LONGEST} characters: shorten it")
     grep = partial(_grep, top, why_not, path=path, at=at, output=output)
-    of_lines = re.sub(r"\\.", lambda escape: _ANCHORS.get(escape[0], escape[0]), pattern)
     reason = ""
     try:
-        if (matches := grep("-P", _AS_PYTHON + of_lines)).rows:
+        if (matches := grep("-P", _AS_PYTHON + pattern)).rows:
             return matches
     except GitError as error:
         if error.returncode == 128 and "-e option, '" in error.stderr:
@@ -306,7 +302,6 @@ def _grep(
 
 
 LISTED = 100  # files and folders of one listing
-_MOST_FORMS = 50  # patterns that braces may expand to
 
 
 @dataclass(frozen=True)
@@ -347,11 +342,11 @@ def list_files(
         raise UsageError(f"the pattern is longer than {LONGEST} characters: use a shorter one")
     pathspecs = [f":(top,literal){path}"] if path else []
     if pattern:
+        if "{" in pattern:
+            raise UsageError("a pattern has no braces: list the files of one pattern after the other")
         base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
-        forms = list(islice(_forms(pattern.lstrip("/")), _MOST_FORMS + 1))
-        if len(forms) > _MOST_FORMS:
-            raise UsageError("the pattern expands to too many patterns: use fewer braces")
-        pathspecs = [f":(top,glob){base}{form if '/' in form else f'**/{form}'}" for form in forms]
+        pattern = pattern.lstrip("/")
+        pathspecs = [f":(top,glob){base}{pattern if '/' in pattern else f'**/{pattern}'}"]
     kinds = ("--cached", "--others", "--deleted", "--exclude-standard")
     data = git(top, "--no-literal-pathspecs", "ls-files", "-z", "-t", *kinds, "--", *pathspecs)
     known: dict[str, bool] = {}  # files that may be shown, and whether git tracks them
@@ -410,16 +405,6 @@ def left_out_text(listing: Listing) -> str:
     more = f"{_count(listing.more)} omitted: name a folder or a narrower pattern." if listing.more else ""
     withheld = f"{_count(listing.withheld)} withheld." if listing.withheld else ""
     return "\n".join(filter(None, [more, withheld]))
-
-
-def _forms(pattern: str) -> Iterator[str]:
-    """Expand braces, which git does not support: `*.{c,h}` becomes `*.c` and `*.h`."""
-    braces = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
-    if braces is None:
-        yield pattern
-        return
-    for word in braces[1].split(","):
-        yield from _forms(pattern[: braces.start()] + word + pattern[braces.end() :])
 
 
 def _row(path: str) -> str:
