@@ -44,13 +44,8 @@ def unasked_losses(
             f"Not applied: the change removes {names}, which the request does not name. Keep what can "
             "stay; name what must go in a sentence before the edit, and send the edit again."
         )
-    if loose:
-        from repoagent.edit.small_models.code_repairs import changes_to_frozen
-
-        if frozen := changes_to_frozen(applied.changes, instruction):
-            return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
-        if doubled := _doubled(applied.changes):
-            return f"Not applied: {doubled} would appear twice. Write everything once."
+    if loose and (doubled := _doubled(applied.changes)):
+        return f"Not applied: {doubled} would appear twice. Write everything once."
     if missing := _lost_ends(applied, text, parts):
         return missing
     for _, old, new in parts if not _SHORTER.search(text) and not _REWRITTEN.search(text) else ():

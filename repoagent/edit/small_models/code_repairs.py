@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 from repoagent.edit.prompt.formats import is_rename
-from repoagent.git.files import FileChange
 from repoagent.patch.render import diff_ranges
 
 Lines = Sequence[str]
@@ -214,21 +213,6 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
     if is_rename(request):
         lines = _by_hunk(old, lines, lambda removed, added: _with_literals(removed, added, request))
     return lines
-
-
-def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
-    """The names of definitions that changed although the instruction forbids it."""
-    words = frozen_words(instruction)
-    names: list[str] = []
-    for change in changes if words else ():
-        if not change.path or not change.before or change.after is None:
-            continue
-        old, new = (
-            {name: data.split(b"\n")[first:last] for name, (first, last) in _rows(change.path, data).items()}
-            for data in (change.before, change.after)
-        )
-        names += [name for name, text in old.items() if _is_named(name, words) and new.get(name) != text]
-    return names
 
 
 def frozen_words(instruction: str) -> set[str]:
