@@ -118,8 +118,6 @@ def commit_change(
                 raise NothingDone("cancelled: nothing was changed.") from setback
             raise setback.failure("" if setback.kind == "hook" else "Nothing was changed.") from setback
 
-    if session.request.dry_run or not settings.switch("memory.enabled"):
-        return edit_id, make_commit()
     from repoagent.edit.memory import EditSummary, commit_and_remember
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
@@ -389,7 +387,6 @@ _MAIL = re.compile(
 )  # the first line of a mail in a mailbox
 _HEADERS = re.compile(rb"(?:[A-Za-z][\w-]*:[ \t].*\r?\n(?:[ \t]+\S.*\r?\n)*)+(?=\r?\n)")
 _SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.MULTILINE)
-_SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
 
 
 @dataclass(frozen=True)
@@ -439,19 +436,9 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
         # keep Signed-off-by and the like, as `git am` does
         return PatchInput(name, text, without_claims(subject, people=False), author)
     text = data.decode("utf-8", "surrogateescape")
-    commits = list(_SHOWN.finditer(text))
-    if not commits or commits[0].start() != 0:
-        return PatchInput(name, text)
-    if len(commits) > 1:
+    commits = len(_SHOWN.findall(text))
+    if commits > 1:
         raise Refused(
-            f"{name} contains {len(commits)} commits: apply them one by one, or use `git format-patch` and `git am`"
+            f"{name} contains {commits} commits: apply them one by one, or use `git format-patch` and `git am`"
         )
-    head = _SHOWN_HEAD.match(text, commits[0].end())
-    if head is None:
-        return PatchInput(name, text)
-    # `git show` and `git log -p` indent the message by four columns
-    words = "\n".join(line.removeprefix("    ") for line in head[2].split("\n")).strip("\n")
-    words = words.encode("utf-8", "replace").decode()
-    written_by = re.search(r"^Author:\s+(.*)$", head[0], re.MULTILINE)
-    message = without_claims(f"{words}\n", people=False) if words else ""
-    return PatchInput(name, text[head.end() :], message, written_by[1] if written_by else "")
+    return PatchInput(name, text)

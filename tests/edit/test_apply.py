@@ -75,14 +75,6 @@ def test_several_commits_are_refused(repo: GitRepo) -> None:
         read_patch_input("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
 
 
-def test_the_message_in_the_output_of_git_show_is_used(repo: GitRepo) -> None:
-    formatted(repo)
-    patch_input = read_patch_input("x", repo.git("show").encode(), repo.top)
-    assert patch_input.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
-    assert patch_input.author == "Ada Tester <ada@example.com>"
-    assert [patch.new for patch in read_answer(patch_input.text)] == ["b/src/app.py"]
-
-
 def test_encodings_of_a_patch(tmp_path: Path) -> None:
     assert read_patch_input("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
     assert read_patch_input("x", b"\xff\xfe" + GREET.encode("utf-16-le"), tmp_path).text == GREET
