@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from hashlib import sha256
@@ -26,7 +25,7 @@ from repoagent.edit.commit import (
     new_edit_id,
     with_own_trailers,
 )
-from repoagent.edit.memory import EditSummary, PendingRecord, pending_record, recorded_changes, remember_edit
+from repoagent.edit.memory import EditSummary, commit_and_remember, recorded_changes, remember_edit
 from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, forget_sent, lazy_attachments, model_of_record, model_setup
 from repoagent.edit.prompt.blocks import request_key
@@ -117,9 +116,9 @@ def edit(
     edit_id = before or new_edit_id()
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
-    with unfinished.edit_lock(dirs, edit_id), pending_record(worktree, edit_id, "edit") as record:
+    with unfinished.edit_lock(dirs, edit_id):
         file = unfinished.conversation_file(dirs, edit_id)
-        run = _Run(prepared, setup, ui, record, file, open_state(file))
+        run = _Run(prepared, setup, ui, edit_id, file, open_state(file))
         try:
             run.begin(key, mark)
             outcome = run.run()
@@ -148,9 +147,9 @@ def edit(
 
 @dataclass
 class _Run(ModelCalls):
-    """One run of the loop; `pending` holds the record of the edit until it is in the memory of its files."""
+    """One run of the loop."""
 
-    pending: PendingRecord
+    edit_id: str
     file: Path  # of the conversation
     state: State
     result: CommitOutcome | None = None
@@ -172,28 +171,22 @@ class _Run(ModelCalls):
         if not session.short:  # a small model sends its edit whole, and cannot ask for files
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
-            meta = {"edit": self.pending.name, "asked": mark, "time": timestamp()}
+            meta = {"edit": self.edit_id, "asked": mark, "time": timestamp()}
             meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
             self.state = self.state.with_turn(Turn("user", request.instruction, meta))
             return
         try:
-            for turn in self.begun:
-                for path, blob in patch_tool.allowed_files(turn).items():
-                    if path not in session.editable and patch_tool.can_be_offered(session, [path]):
-                        patch_tool.add_to_scope(session, path)
-                    if path not in session.editable or session.draft.sources[path].blob != blob:
-                        raise Refused(f"{path} has changed since the interruption")
             loop.replay(self.prepared.tools, self.state)
         except RepoagentError as error:
             raise Refused(
-                f"cannot resume edit {self.pending.name} ({error}): use --conversation fresh to start over"
+                f"cannot resume edit {self.edit_id} ({error}): use --conversation fresh to start over"
             ) from error
         paid = _replies(self.begun)
-        self.ui.say(f"resuming interrupted edit {self.pending.name}; replies already paid for: {paid}")
+        self.ui.say(f"resuming interrupted edit {self.edit_id}; replies already paid for: {paid}")
 
     def interrupted(self) -> str:
         """The state after ^C, in one line."""
-        session, name = self.prepared.session, self.pending.name
+        session, name = self.prepared.session, self.edit_id
         if edit_folder(session.worktree, name).exists():
             return "interrupted after the change was made; `repoagent undo` undoes it"
         text = "interrupted; nothing was changed"
@@ -229,8 +222,6 @@ class _Run(ModelCalls):
                 seen = patch_tool.scope_observation(session, files)  # the model may now change what it needs
                 self.ui.event(LoopEvent("observation", observation=seen))
                 meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
-                if blobs := seen.data.get("allowed"):
-                    meta["allowed"] = json.dumps(blobs)
                 self.state = outcome.state.with_turn(Turn("observation", seen.text, meta))
         except RESUMABLE:
             raise
@@ -313,13 +304,12 @@ class _Run(ModelCalls):
             self.refuse_same()
             if (refused := self.refused_last(state)) is not None:
                 return refused
-        if not session.request.dry_run and self.setup.settings.switch("memory.enabled"):
-            # saved before the change is made, so that a kill after it does not lose the record
-            story = self.story(state, "answered", "")
-            memories = self.prepared.context.memories
-            self.pending.keep(memories, story, session.draft.edits, session.placements)
         try:
-            self.result = review_and_commit(session, self.pending.name, self.message, self.ui)
+            self.result = commit_and_remember(
+                session, self.setup.settings, self.edit_id, lambda: self.story(state, "answered", ""),
+                lambda: review_and_commit(session, self.edit_id, self.message, self.ui), say=self.ui.say,
+                unchanged=[session.draft.sources[path] for path in session.request.paths],
+            )  # fmt: skip
         except SentBack as setback:
             self.setback, self.tried = setback, session.draft.edits
             text = mask(f"{setback}\n{session.reminder}".rstrip())
@@ -333,37 +323,35 @@ class _Run(ModelCalls):
         words, _ = message_and_notes(self.prepared.tools, self.state)
         text = compose_message(words, request.instruction, settings.text("commit.trailer"))
         model = model_of_record(self.setup.model.spec, self.state.turns)
-        return with_own_trailers(text, worktree, settings, changes, edit_id=self.pending.name, model=model)
+        return with_own_trailers(text, worktree, settings, changes, edit_id=self.edit_id, model=model)
 
     def remember(self, ended: str, answer: str) -> None:
-        """Record the edit and its conversation in the memory of each file.
+        """Record an edit that changed nothing in the memory of its files, and remove files that are no longer needed.
 
-        Since the edit is already made, ^C is deferred, and a memory that cannot be written only causes a warning.
+        A memory that cannot be written only causes a warning.
         """
-        session, settings, name = self.prepared.session, self.setup.settings, self.pending.name
+        session, settings = self.prepared.session, self.setup.settings
         dirs = layout_of(session.worktree)
         with defer_signals():
             try:
-                if settings.switch("memory.enabled"):
-                    story = self.story(open_state(self.file), ended, answer)
-                    done = None if self.result is None else recorded_changes(self.result)
+                if settings.switch("memory.enabled") and not (
+                    self.result is not None and self.result.written
+                ):
                     remember_edit(
-                        session.worktree, story, done, self.prepared.context.memories,
+                        session.worktree, self.story(open_state(self.file), ended, answer),
+                        None if self.result is None else recorded_changes(self.result),
+                        self.prepared.context.memories,
                         unchanged=[session.draft.sources[path] for path in session.request.paths],
                         limit=settings.whole("memory.limit"),
                     )  # fmt: skip
             except (RepoagentError, OSError) as error:
-                if self.result is not None and self.pending.descriptor is not None:
-                    unfinished.forget_edit(dirs, name)
-                    consequence = "the next command will retry"
-                else:
-                    consequence = f"its conversation is saved in {unfinished.set_aside(dirs, name)}"
-                self.ui.say(f"warning: could not record this edit in memory ({error}); {consequence}")
+                saved = unfinished.set_aside(dirs, self.edit_id)
+                self.ui.say(
+                    f"warning: could not record this edit in memory ({error}); its conversation is saved in {saved}"
+                )
                 return
-            if self.result is not None:
-                self.pending.drop()
             try:
-                unfinished.forget_edit(dirs, name)
+                unfinished.forget_edit(dirs, self.edit_id)
                 forget_sent(dirs, settings.whole("sent.keep_days"))
                 if (days := settings.whole_or_none("conversations.keep_days")) is not None:
                     from repoagent.memory.gc import forget_daily
@@ -376,7 +364,7 @@ class _Run(ModelCalls):
         _, notes = message_and_notes(self.prepared.tools, state)
         meter = self.setup.meter
         return EditSummary(
-            edit_id=self.pending.name,
+            edit_id=self.edit_id,
             request=self.prepared.session.request.instruction,
             turns=state.turns,
             notes=notes,

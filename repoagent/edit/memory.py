@@ -231,7 +231,6 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
         data = content_of(worktree, path)
         memory = before.get(path)
         if data is not None:
-            memory = memory or _renamed(worktree, edit, data, before)
             memory = remember_file(
                 layout_of(worktree), worktree, path, data, memory=memory, commit=edit.commit
             )
@@ -246,19 +245,6 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
                 else:
                     notebook.drop_note(memory.notes, note)
                 append_edit(memory.edits, replace(record, time=timestamp(), state=state))
-
-
-def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
-    """The memory in `before` of a file that the edit renamed: its old path is gone, and `data` is its content before or
-    after the edit."""
-    blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
-    for memory in before.values():
-        if os.path.lexists(worktree.top / memory.identity.path_in(top)):
-            continue
-        records = (record for record in read_edits(memory.edits) if record.id == edit.id)
-        if any(blob in (record.source_blob, record.result_blob) for record in records):
-            return memory
-    return None
 
 
 @dataclass
@@ -323,9 +309,10 @@ def commit_and_remember(
     make_commit: Callable[[], CommitOutcome],
     *,
     say: Callable[[str], None],
+    unchanged: Iterable[Source] = (),
 ) -> CommitOutcome:
-    """Commit, and write the change to the memory of its files. A memory that cannot be written only causes a warning.
-    `story` is called before the commit and again after it."""
+    """Commit, and write the change to the memory of its files, and of the files `unchanged`. A memory that cannot be
+    written only causes a warning. `story` is called before the commit and again after it."""
     worktree, changes = session.worktree, session.draft.edits
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return make_commit()
@@ -333,17 +320,20 @@ def commit_and_remember(
     present = (
         (path, content_of(worktree, path) or data) for path, data in before.items() if data is not None
     )
-    memories = resolve_all(layout_of(worktree), worktree, present)
+    try:
+        memories = resolve_all(layout_of(worktree), worktree, present)
+    except (RepoagentError, OSError):  # recording the change fails, too, and that is reported
+        memories = {}
     with pending_record(worktree, edit_id, "edit") as record:
         record.keep(memories, story(), changes, session.placements)
         outcome = make_commit()
         with defer_signals():  # the change is made: defer ^C
             try:
                 ensure_root(layout_of(worktree))
-                limit = settings.whole("memory.limit")
-                remember_edit(worktree, story(), recorded_changes(outcome), memories, limit=limit)
+                limit, done = settings.whole("memory.limit"), recorded_changes(outcome)
+                remember_edit(worktree, story(), done, memories, unchanged=unchanged, limit=limit)
             except (RepoagentError, OSError) as error:
-                say(f"warning: could not record this change in memory ({error}); the next command will retry")
+                say(f"warning: could not record this edit in memory ({error}); the next command will retry")
             else:
                 record.drop()
     return outcome

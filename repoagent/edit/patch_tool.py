@@ -3,11 +3,9 @@ files to the scope."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
@@ -26,9 +24,6 @@ from repoagent.patch.apply_answer import AppliedAnswer, apply_patches, read_answ
 from repoagent.patch.model import FilePatch, decode_text
 from repoagent.patch.paths import bad_path
 from repoagent.patch.refusal import NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused
-
-if TYPE_CHECKING:
-    from repoagent.llm.conversation import Turn
 
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
 SEND_ALL = "No part of this edit is kept: send all of it again, including the hunks that fit."
@@ -62,7 +57,7 @@ def edit_tool(session: EditSession) -> Tool:
             return seen
         more = scope_observation(session, added)
         text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
-        return replace(seen, text=text, data={**seen.data, **more.data})
+        return replace(seen, text=text)
 
     return Tool(EDIT, prompt_text(session.form), perform, replay=True, loose=session.loose)
 
@@ -261,16 +256,7 @@ def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation
     """The message that tells the model that it may now change these files, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
     texts += [look_up(session, "read").perform(Action("read", {"path": path})).text for path in paths]
-    blobs = {path: session.draft.sources[path].blob for path in paths}
-    return Observation("scope", "\n\n".join(texts), ok=False, data={"allowed": blobs})
-
-
-def allowed_files(turn: Turn) -> dict[str, str]:
-    """The files that an observation added to the scope, with their blobs; none if its metadata is malformed."""
-    try:
-        return {str(path): str(blob) for path, blob in json.loads(turn.meta.get("allowed", "{}")).items()}
-    except (ValueError, AttributeError):
-        return {}
+    return Observation("scope", "\n\n".join(texts), ok=False)
 
 
 def _source(session: EditSession, path: str) -> Source | None:

@@ -80,14 +80,3 @@ def test_files_that_are_never_offered(repo: GitRepo, run: Run, script: Script, p
     done = run(*COMMAND, "--yes", code=1)
     assert "the model declined" in done.err
     assert "--scope repo" not in done.err and "withheld" not in "".join(script.prompts)
-
-
-@pytest.mark.soak
-def test_an_allowed_file_changed_since(repo: GitRepo, run: Run, screen: Open, script: Script) -> None:
-    script.replies(REJECTED, BOTH)
-    script.act(1, "kill -9 $PPID")
-    with screen(*COMMAND) as window:
-        window.answer(ASKED, "y\n")
-        window.end()
-    repo.write("README.md", "Something else.\n")
-    assert "README.md has changed since" in run(*COMMAND, "--yes", code=3).err
