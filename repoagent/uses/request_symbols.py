@@ -6,11 +6,11 @@ Names are recognized by their spelling; the same request on the same files gives
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 
-from repoagent.display_text import plural, truncate
+from repoagent.display_text import list_some, truncate
 from repoagent.git.worktree import WorkTree
 from repoagent.history.render import plain_line
 from repoagent.syntax.occurrences import is_prose
@@ -79,8 +79,9 @@ def uses_block(
     """
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
     symbols = [uses for uses in symbols if uses.symbol not in known]
-    lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
-    return "".join(f"{line}\n" for line in (*lines, *_tests(symbols, files)))
+    most = max(2, TESTS // max(1, len(symbols)))
+    lines = [*(_elsewhere(uses, files) for uses in symbols), *(_tests(uses, files, most) for uses in symbols)]
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 def named_symbols(
@@ -112,7 +113,7 @@ def _candidates(
     instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
 ) -> list[tuple[int, SymbolQuery]]:
     """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file defines
-    at its top, or a getter or setter of what is named."""
+    at its top."""
     candidates: dict[str, tuple[int, SymbolQuery]] = {}
 
     def add(rank: int, name: str, qualified: str, file: str) -> None:
@@ -136,10 +137,6 @@ def _candidates(
             add(1 if is_surely_name else 2, parts[-1], qualified, defined.get(parts[-1], ""))
         if len(candidates) >= CANDIDATES:
             break
-    for name in [*candidates]:
-        for access in (f"get_{name}", f"set_{name}"):
-            if access in defined:
-                add(2, access, "", defined[access])
     return [*candidates.values()]
 
 
@@ -158,59 +155,47 @@ def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str])
 
 
 def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
-    """Where else it is used, files near the edited ones first; tests are left out if their functions are known."""
-
-    def shared_folders(path: str) -> int:
-        folders = set(PurePath(path).parents)
-        return max((len(folders.intersection(PurePath(file).parents)) for file in files), default=0)
-
+    """Where else it is used; tests are left out if their functions are known."""
     rows = [row for row in uses.files if row.path not in files and not is_prose(row.path)]
     rows = [row for row in rows if not (row.test and row.within)]
-    rows.sort(key=lambda row: (row.test, -shared_folders(row.path), -len(row.lines), row.path))
+    rows.sort(key=lambda row: (row.test, -len(row.lines), row.path))
     definitions = [*uses.definitions, *uses.elsewhere]
     first = next((definition for definition in definitions if not is_test(definition.path)), None)
     where = ""
     if first and all(definition.path not in files for definition in definitions):
         where = f", defined in {plain_line(first.path, 100)}:{first.first_line}"
-    symbol = f"`{plain_line(uses.symbol, 80)}`"
+    symbol = f"`{plain_line(uses.symbol, 80)}`{where}"
     if not rows:
-        return f"{symbol}{where}" if where else ""
-    omitted = f", {plural(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
-
-    def numbers(lines: Sequence[int]) -> str:
-        if len(lines) == 1:
-            return f"line {lines[0]}"
-        ellipsis = ", ..." if len(lines) > LINES else ""
-        return f"{len(lines)} lines: {', '.join(map(str, lines[:LINES]))}{ellipsis}"
-
-    files_used = ", ".join(f"{plain_line(row.path, 100)} ({numbers(row.lines)})" for row in rows[:FILES])
-    return truncate(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}", WIDTH)
+        return symbol if where else ""
+    listed = [f"{plain_line(row.path, 100)} ({_line_numbers(row.lines)})" for row in rows]
+    return truncate(
+        f"{symbol}{',' * bool(where)} elsewhere: {list_some(listed, FILES, ', {} more files')}", WIDTH
+    )
 
 
-def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
-    """The test functions of each symbol, or of several that have the same ones."""
+def _line_numbers(lines: Sequence[int]) -> str:
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"{len(lines)} lines: {list_some([*map(str, lines)], LINES, ', ...')}"
+
+
+def _tests(uses: Uses, files: Mapping[str, bytes], most: int) -> str:
+    """The test functions that use a symbol: first those named like it, then those in files named like an edited one; ""
+    if there are none."""
     stems = [PurePath(file).stem.lower().strip("_") for file in files]
-    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for uses in symbols:
-        symbol = uses.symbol.rpartition(".")[2].lower().strip("_")
-        # files and functions: first those named like the symbol, then files named like an edited one
-        ranked: dict[tuple[str, str], tuple[bool, bool, str]] = {}
-        for row in uses.files:
-            for name in row.within if row.test and row.path not in files else ():
-                function = name.rpartition(".")[2]
-                lower = function.lower()
-                if lower.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
-                    is_alike = symbol in lower.split("_") or (len(symbol) > 3 and symbol in lower)
-                    is_near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
-                    ranked.setdefault((row.path, function), (not is_alike, not is_near, row.path))
-        if ranked:
-            group = tuple(sorted(ranked, key=lambda test: ranked[test]))
-            groups.setdefault(group, []).append(f"`{plain_line(uses.symbol, 80)}`")
-    most = max(2, TESTS // max(1, len(groups)))
-    for tests, names in groups.items():
-        by_path: dict[str, list[str]] = {}
-        for path, name in tests[:most]:
-            by_path.setdefault(path, []).append(plain_line(name, 80))
-        shown = [f"{plain_line(path, 100)}: {', '.join(functions)}" for path, functions in by_path.items()]
-        more = [f"{len(tests) - most} more"] if len(tests) > most else []
-        yield truncate(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}", WIDTH)
+    symbol = uses.symbol.rpartition(".")[2].lower().strip("_")
+    ranked: dict[str, tuple[bool, bool, str]] = {}
+    for row in uses.files:
+        for name in row.within if row.test and row.path not in files else ():
+            function = name.rpartition(".")[2]
+            lower = function.lower()
+            if lower.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
+                is_alike = symbol in lower.split("_") or (len(symbol) > 3 and symbol in lower)
+                is_near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
+                text = f"{plain_line(row.path, 100)}: {plain_line(function, 80)}"
+                ranked.setdefault(text, (not is_alike, not is_near, row.path))
+    if not ranked:
+        return ""
+    tests = sorted(ranked, key=lambda test: ranked[test])
+    more = [f"{len(tests) - most} more"] if len(tests) > most else []
+    return truncate(f"Tests of `{plain_line(uses.symbol, 80)}`: {'; '.join([*tests[:most], *more])}", WIDTH)

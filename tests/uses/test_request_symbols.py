@@ -60,7 +60,7 @@ def test_which_words_of_a_request_are_symbols(repo: GitRepo) -> None:
         ("let Option.run take a name", ["run"]),
         ("Option has a new field", ["Option"]),
         ("use _Validator", ["_Validator"]),  # of another file
-        ("keep the order of prefix_chars", ["prefix_chars", "get_prefix_chars"]),
+        ("keep the order of prefix_chars", ["prefix_chars"]),
         ("other_thing() raises ValueError, not_here too", []),  # only used
         ("set max_size and `count` to 3", []),  # of one function alone
         ("see src/show_default.py and parse.py", []),  # paths
