@@ -272,8 +272,8 @@ class _Run(ModelCalls):
             raise self.setback.failure()
 
     def refused_last(self, state: State) -> Observation | None:
-        """Tell the model, once, that its last edit was refused and is not part of the change. Raises Refused if no
-        other edit was accepted."""
+        """Tell the model, once, that its last edit was refused and is not part of the change. Raises Refused if it
+        finishes nevertheless."""
         performed = [turn for step in steps_of_run(state.turns) for turn in step.performed]
         edits = [turn for turn in performed if turn.meta.get("kind") == EDIT]
         if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.session.short:
@@ -287,14 +287,8 @@ class _Run(ModelCalls):
                 "needed, finish again."
             )
             return Observation(UNFINISHED, text, ok=False, shown="")
-        if not self.prepared.session.draft.edits:
-            why = self.refused or edits[-1].text
-            raise Refused(f"the model's edit was refused, and the model did not send another: {why}")
-        self.ui.say(
-            "note: the model's last edit was refused, and the model did not send another; the change does "
-            "not include it"
-        )
-        return None
+        why = self.refused or edits[-1].text
+        raise Refused(f"the model's edit was refused, and the model did not send another: {why}")
 
     def finish(self, state: State) -> Observation | None:
         """Commit the draft before the loop ends. Returns the refusal for the model, None if it was committed."""
