@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.resources import files
 
 from repoagent.dataclass import dataclass
@@ -32,7 +31,6 @@ from repoagent.storage.secrets import mask, unknown_in, unmask
 NAME = "conversation.md"
 _STAYS = "The `user` turns are the user's own words: keep all of them unchanged, with their headings."
 _MAY_GO = "You may also change `user` turns where the request says so."
-_AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made against the file as shown."
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,6 @@ def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) ->
     return Request((Part(system, "instructions"),), (Message("user", parts),), max_output_tokens, key)
 
 
-TRIES = 2
 NO_CHANGE = "no changes: before and after are the same"
 
 
@@ -75,40 +72,27 @@ def rewrite_conversation(
     on_text: OnText,
     on_void: OnText,
     on_wait: Callable[[float, str], None],
-    on_again: Callable[[str], None],
 ) -> RewriteResult:
-    """Ask the model for the change, and ask once more if its diff is rejected.
-
-    `on_again` is called with the reason for the rejection; the other callbacks are those of `complete`. Writes no files
-    except a record of the requests sent.
+    """Ask the model for the change. The callbacks are those of `complete`. Writes no files except a record of the
+    request sent.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
     UsageError if the conversation exceeds the context window, and what `complete` raises.
     """
-    request = first = first_request(rewrite_request, max_output_tokens=setup.max_output_tokens)
-    problem: Refused = NoPatch()
-    for number in range(TRIES):
-        check_fits(request, setup.context_tokens)
-        reply = complete(setup.model, request, setup.meter, on_text=on_text, on_wait=on_wait, on_void=on_void)
-        keep_sent(layout, request)
-        answer = without_thought(reply.text)
-        try:
-            return _from_answer(rewrite_request, answer)
-        except Refused as error:
-            problem = error
-            if isinstance(error, NoPatch) and number:
-                name, words = public_spec(reply.model or setup.model.spec), " ".join(answer.split())
-                raise NothingDone(f"{name} sent no change; it said: {words[:300]}") from error
-            if isinstance(error, PatchRefused) and error.reasons <= NOTHING_TO_DO:
-                raise NothingDone(NO_CHANGE) from error
-        if number + 1 < TRIES:
-            on_again(str(problem))
-            correction = (
-                Message("assistant", (Part(reply.text, "reply"),)),
-                Message("user", (Part(_AGAIN.format(problem=mask(str(problem))), "problem"),)),
-            )
-            request = replace(first, messages=(*first.messages, *correction), key=first.key + "again")
-    raise problem
+    request = first_request(rewrite_request, max_output_tokens=setup.max_output_tokens)
+    check_fits(request, setup.context_tokens)
+    reply = complete(setup.model, request, setup.meter, on_text=on_text, on_wait=on_wait, on_void=on_void)
+    keep_sent(layout, request)
+    answer = without_thought(reply.text)
+    try:
+        return _from_answer(rewrite_request, answer)
+    except NoPatch as error:
+        name, words = public_spec(reply.model or setup.model.spec), " ".join(answer.split())
+        raise NothingDone(f"{name} sent no change; it said: {words[:300]}") from error
+    except PatchRefused as error:
+        if error.reasons <= NOTHING_TO_DO:
+            raise NothingDone(NO_CHANGE) from error
+        raise
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> ConversationChange:

@@ -127,16 +127,10 @@ def _ask_model(
         if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
             working.quiet()
 
-        def ask_again(why: str) -> None:
-            if terminal.error_tty or terminal.verbose:
-                lines = [line for line in why.split("\n") if line.strip()]
-                working.note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
-                working.label("asking again")
-
         result = rewrite_conversation(
             repo.layout, request, ready,
             on_text=working.text if terminal.verbose else lambda piece: None,
             on_void=lambda text: working.note("(the reply was cut off and discarded)"),
-            on_wait=model_calls.retrying(working), on_again=ask_again,
+            on_wait=model_calls.retrying(working),
         )  # fmt: skip
         return result, ready
