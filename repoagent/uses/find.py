@@ -62,8 +62,6 @@ class SearchBounds(NamedTuple):
     parsed_bytes: int = 2 << 20
     read: int = 1_000
     read_bytes: int = 32 << 20
-    common: int = 0  # files that hold a name which is dropped if there is a rarer one; 0: none is
-    spared: frozenset[str] = frozenset()  # names that are not dropped
 
 
 class Scan(NamedTuple):
@@ -104,17 +102,13 @@ def find_uses(
         if text is not None:
             texts[path] = text
             room -= len(text)
-    rarity: dict[str, int] = {}
-    if bounds.common:
-        names, rarity = _rare(texts, names, bounds)
-        texts = {path: data for path, data in texts.items() if path in rarity}
     pattern = word_pattern(names) if len(names) == 1 else None
     alike = [name.lower() for name in names if len(name) > 2]
 
     def order(path: str) -> tuple[object, ...]:
         is_alike = any(part in path.lower() for part in alike)
         is_far = path != home and not (pattern and _looks_defining(pattern, texts[path]))
-        return rarity.get(path, 0), is_far, is_prose(path), is_test(path), not is_alike, path
+        return is_far, is_prose(path), is_test(path), not is_alike, path
 
     scans: dict[str, Scan] = {}
     parsed, room = bounds.parsed, bounds.parsed_bytes
@@ -176,25 +170,6 @@ def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | No
     except (RepoagentError, OSError):  # behind a link, deleted in the meantime, unreadable
         left_out["unread"] += 1
         return None
-
-
-def _rare(
-    texts: Mapping[str, bytes], names: set[str], bounds: SearchBounds
-) -> tuple[set[str], dict[str, int]]:
-    """The names that at most `bounds.common` files hold, or the rarest one; and for each file that has one of them how
-    many have its rarest."""
-    pattern = word_pattern(names)
-    paths_of: dict[str, list[str]] = {name: [] for name in sorted(names)}
-    for path, data in texts.items():
-        for name in set(pattern.findall(data)):
-            paths_of[os.fsdecode(name)].append(path)
-    counts = {name: len(paths) for name, paths in paths_of.items()}
-    rare = {name for name, count in counts.items() if count <= bounds.common or name in bounds.spared}
-    rare = rare or {min(counts, key=lambda name: counts[name])}
-    rarity: dict[str, int] = {}
-    for name in sorted(rare, key=lambda name: -counts[name]):
-        rarity.update(dict.fromkeys(paths_of[name], counts[name]))
-    return rare, rarity
 
 
 _LOOKS = 50

@@ -29,7 +29,7 @@ TESTS = 6
 LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
 INDEX = 1 << 20  # bytes of git's index (some 8,000 files) of the largest repository that a run searches
-_BOUNDS = SearchBounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
+_BOUNDS = SearchBounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20)
 _SORT = (
     r"(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
     r"parameter|argument|option|flag|helper|fixture)s?\b"
@@ -99,8 +99,7 @@ def named_symbols(
     candidates = _candidates(instruction, files, targets)
     if not candidates:
         return []
-    bounds = _BOUNDS._replace(spared=frozenset(query.name for rank, query in candidates if rank == 0))
-    all_uses, _ = find_uses(worktree, [query for _, query in candidates], why_not, bounds=bounds)
+    all_uses, _ = find_uses(worktree, [query for _, query in candidates], why_not, bounds=_BOUNDS)
     ranked = [
         ((rank, not query.file, len(uses.files)), uses)
         for (rank, query), uses in zip(candidates, all_uses, strict=True)

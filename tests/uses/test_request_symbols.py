@@ -78,8 +78,8 @@ def test_what_was_pointed_at_comes_first_then_what_is_rare(repo: GitRepo) -> Non
         repo.write(f"c{number}.py", "make_all(); Option()\n" + "make_it()\n" * (number < 9))
     repo.write("d.py", "make_one()\n")
     request = "make_all() and make_it() like make_one() of a _Validator"
-    assert named(repo, request) == ["make_one", "make_it", "_Validator"]
-    assert named(repo, request, ("a.py", "Option")) == ["Option", "make_one", "make_it", "_Validator"]
+    assert named(repo, request) == ["make_one", "make_it", "make_all", "_Validator"]
+    assert named(repo, request, ("a.py", "Option")) == ["Option", "make_one", "make_it", "make_all"]
     assert named(repo, "change make_all") == ["make_all"]
 
 
