@@ -15,36 +15,26 @@ Lines = Sequence[str]
 _PYTHON = re.compile(
     r"(?:import [\w.]+(?: as \w+)?(?:, *[\w.]+(?: as \w+)?)*|from [\w.]+ import [\w*, ]+)\s*(?:#.*)?$"
 )
-_SCRIPT = re.compile(
-    r"import\b.*['\"];?\s*$|(?:const|let|var) [\w${}, :]+ = require\(['\"][^'\"]+['\"]\)(?:\.\w+)?;?\s*$"
-)
-_SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
-
-
-def _import_pattern(path: str) -> re.Pattern[str] | None:
-    if path.endswith((".py", ".pyi")):
-        return _PYTHON
-    return _SCRIPT if path.endswith(_SCRIPTS) else None
 
 
 def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
-    """The one-line import statements at the beginning of `lines`, and the remaining lines."""
-    pattern = _import_pattern(path)
+    """The one-line import statements at the beginning of `lines` of Python, and the remaining lines."""
     at = 0
-    while pattern and at < len(lines) and (not lines[at].strip() or pattern.match(lines[at])):
+    while (
+        path.endswith((".py", ".pyi"))
+        and at < len(lines)
+        and (not lines[at].strip() or _PYTHON.match(lines[at]))
+    ):
         at += 1
     imports = [line.rstrip() for line in lines[:at] if line.strip()]
     return (imports, list(lines[at:])) if imports else ([], list(lines))
 
 
-def import_row(path: str, lines: Lines) -> int | None:
-    """The row (from 0) at which to insert an import; None if uncertain.
+def import_row(lines: Lines) -> int | None:
+    """The row (from 0) at which to insert an import; None if the file does not parse.
 
-    The import follows the last one at the beginning of the file or, in Python without imports, the docstring.
+    The import follows the last one at the beginning of the file or, without imports, the docstring.
     """
-    if _import_pattern(path) is not _PYTHON:
-        rows = [row for row, line in enumerate(lines) if _SCRIPT.match(line)]
-        return rows[-1] + 1 if rows else None
     if (tree := _tree(lines)) is None:
         return None
     row = next((row for row, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -57,17 +47,10 @@ def import_row(path: str, lines: Lines) -> int | None:
     return row
 
 
-def missing_imports(path: str, imports: Lines, lines: Lines) -> list[str]:
-    if _import_pattern(path) is _PYTHON:
-        statements = ([line.strip()] for line in lines if _PYTHON.match(line.strip()))
-        bound = _bound(lines).union(*map(_bound, statements))
-        return [line for line in dict.fromkeys(imports) if not _bound([line]) <= bound]
-
-    def normal(line: str) -> str:
-        return line.strip().rstrip(";").replace('"', "'")
-
-    present = {normal(line) for line in lines}
-    return [line for line in dict.fromkeys(imports) if normal(line) not in present]
+def missing_imports(imports: Lines, lines: Lines) -> list[str]:
+    statements = ([line.strip()] for line in lines if _PYTHON.match(line.strip()))
+    bound = _bound(lines).union(*map(_bound, statements))
+    return [line for line in dict.fromkeys(imports) if not _bound([line]) <= bound]
 
 
 def _tree(lines: Sequence[str]) -> ast.Module | None:
