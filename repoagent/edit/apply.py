@@ -277,8 +277,6 @@ def _read_patches(
     Raises Refused if there is no patch, UsageError if a name is missing, or if the patches name other files.
     """
     name, patches = patch_input.name, read_answer(patch_input.text, known=known)
-    if not patches and "\0" in patch_input.text:
-        raise UsageError(f"{name} is binary: a patch must be text")
     if not patches:
         raise Refused(
             f"{name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or whole files with their names"
@@ -405,8 +403,6 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     for several commits."""
     if not data.strip():
         raise UsageError(f"{name} is empty: it contains no patch")
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # redirected by a Windows shell
-        data = data.decode("utf-16", "replace").encode()
     data = data.removeprefix(b"\xef\xbb\xbf")
     mails = [match.start() for match in _MAIL.finditer(data)]
     if len(mails) > 1 and mails[0] == 0:
@@ -426,9 +422,6 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
         info = dict(row.split(": ", 1) for row in rows if ": " in row)
         author = f"{info.get('Author', '')} <{info.get('Email', '')}>".strip()
         subject = info.get("Subject", "")
-        fence = re.search(r"\n(`{3,}.*)\n*\Z", body)
-        if fence:  # git split the mail inside the fence around the patch
-            text, body = f"{fence[1]}\n{text}", body[: fence.start()]
         if text.strip():
             subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
         else:  # no unified diff: the body may contain another format
