@@ -27,8 +27,6 @@ from repoagent.uses.symbols import (
 )
 
 NEAR = 200  # files that change with the one that defines a symbol
-COMMON = 3  # other definitions of a name that make its uses doubtful
-MANY = 30  # files that use a method's name: more will mean other methods too
 BY_NAME = "Uses are matched by name; some may refer to another symbol of the same name."
 LINES = 6  # of a file that are named
 NAMES = 3  # of functions, and of files
@@ -72,13 +70,7 @@ def answer_uses(
             rows = [row for row in rows if not row.text or language_family(row.path) == language_family(file)]
             elsewhere.append(replace(uses, definitions=definitions, files=tuple(rows)))
 
-        def doubt(uses: Uses) -> tuple[bool, int]:
-            """Sorts what surely belongs to the file before names that many things have, then by the files."""
-            is_member = any(definition.kind == "method" for definition in uses.definitions)
-            is_common = len(uses.elsewhere) > COMMON or (is_member and len(uses.files) > MANY)
-            return is_common, -len(uses.files)
-
-        used = sorted((uses for uses in elsewhere if uses.files), key=doubt)
+        used = sorted((uses for uses in elsewhere if uses.files), key=lambda uses: -len(uses.files))
         unused = tuple(uses.symbol for uses in elsewhere if not uses.files)
         return UsesAnswer(file, file, tuple(used[:limit]), unused, max(0, len(used) - limit), left_out)
     head = text.partition(":")[0]
