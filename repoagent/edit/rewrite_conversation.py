@@ -83,16 +83,30 @@ def rewrite_conversation(
     check_fits(request, setup.context_tokens)
     reply = complete(setup.model, request, setup.meter, on_text=on_text, on_wait=on_wait, on_void=on_void)
     keep_sent(layout, request)
-    answer = without_thought(reply.text)
+    answer, original = without_thought(reply.text), rewrite_request.original
+    text = unmask(answer)
+    if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):
+        raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
     try:
-        return _from_answer(rewrite_request, answer)
+        first, *more = apply_answer(text, {NAME: Content(original.data)}).changes
     except NoPatch as error:
-        name, words = public_spec(reply.model or setup.model.spec), " ".join(answer.split())
-        raise NothingDone(f"{name} sent no change; it said: {words[:300]}") from error
+        name, said = public_spec(reply.model or setup.model.spec), " ".join(answer.split())
+        raise NothingDone(f"{name} sent no change; it said: {said[:300]}") from error
     except PatchRefused as error:
         if error.reasons <= NOTHING_TO_DO:
             raise NothingDone(NO_CHANGE) from error
         raise
+    if first.path != NAME or first.after is None or more:
+        raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
+    changed = mask(first.after.decode("utf-8", "surrogateescape"))
+    after = changed.encode("utf-8", "surrogateescape")
+    if after == original.data:
+        raise NothingDone(NO_CHANGE)
+    if problem := check_rewrite(mask(original.text), changed, user_turns=rewrite_request.user_turns):
+        raise Refused(problem[:1].upper() + problem[1:] + ".")
+    diff = canonical_diff((FileChange.at(NAME, Content(original.data), Content(after)),))
+    words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
+    return RewriteResult(original, after, diff, words)
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> ConversationChange:
@@ -110,23 +124,3 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> ConversationChange:
         raise ConcurrentChange(
             f"{ref.name} has changed, so it was not rewritten; run the command again (the diff is saved as {saved})"
         ) from error
-
-
-def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
-    """Apply the diff in a reply, and check the result. Raises NoPatch, PatchRefused, Refused, NothingDone."""
-    original = rewrite_request.original
-    text = unmask(answer)
-    if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):
-        raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
-    first, *more = apply_answer(text, {NAME: Content(original.data)}).changes
-    if first.path != NAME or first.after is None or more:
-        raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
-    changed = mask(first.after.decode("utf-8", "surrogateescape"))
-    after = changed.encode("utf-8", "surrogateescape")
-    if after == original.data:
-        raise NothingDone(NO_CHANGE)
-    if problem := check_rewrite(mask(original.text), changed, user_turns=rewrite_request.user_turns):
-        raise Refused(problem[:1].upper() + problem[1:] + ".")
-    diff = canonical_diff((FileChange.at(NAME, Content(original.data), Content(after)),))
-    words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
-    return RewriteResult(original, after, diff, words)

@@ -129,12 +129,12 @@ def find_concerns(
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
         return ()
-    patterns = IgnoreFile("\n".join(further).encode(), worktree.top)
+    is_listed = IgnoreFile("\n".join(further).encode(), worktree.top).match_file if further else None
     folder, obeyed = obeyed_by_git(worktree)
     sensitive = []
     for path in paths:
         why = listed_reason(path)
-        if why is None and patterns.match_file(path):
+        if why is None and is_listed is not None and is_listed(path):
             why = "is listed in edit.sensitive"
         if why is None and folder is not None and path.startswith(f"{folder}/"):
             why = BY_HOOKS
