@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -116,14 +115,12 @@ class Prompts:
         return "\n".join(lines)
 
     def _histories(self, paths: Sequence[str]) -> str:
-        def block(path: str) -> str:
-            session = self.session
-            summaries = session.layout.summaries
-            return prompt_block(session.worktree, path, COMMITS, self.why_not, summaries=summaries).strip()
-
-        with ThreadPoolExecutor(HISTORIES) as executor:
-            histories = zip(paths, executor.map(block, paths[:HISTORIES]), strict=False)
-        return "\n\n".join(f"{name_in_prose(path)}:\n{text}" for path, text in histories if text)
+        worktree, summaries = self.session.worktree, self.session.layout.summaries
+        blocks = []
+        for path in paths[:HISTORIES]:
+            text = prompt_block(worktree, path, COMMITS, self.why_not, summaries=summaries).strip()
+            blocks += [f"{name_in_prose(path)}:\n{text}"] if text else []
+        return "\n\n".join(blocks)
 
     def _notes(self, paths: Sequence[str]) -> Iterator[str]:
         """The notes on each file; a memory that cannot be read is skipped with a warning."""
