@@ -42,7 +42,6 @@ _TITLE = re.compile(
 )
 _ENTRY = re.compile(r' · ([\w.-]+)=("(?:[^"\\\n]|\\.)*"|[^\s"·]*)')
 _PLAIN = re.compile(r'[^\s"·\x00-\x1f\x7f]*')
-_OPENING = re.compile(r"\s*(<observation-[0-9a-f]+)")
 _OBSERVED = re.compile(r"\s*<(observation-[0-9a-f]+)[^>\n]*>\n(.*)\n</\1>", re.DOTALL)
 _UNFINISHED = "~"
 _NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
@@ -228,18 +227,6 @@ def to_messages(
         else:
             messages.append(Message(role, (part,), blocks.get(number)))
     return tuple(messages)
-
-
-def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The text that begins every observation in `messages`, as a tuple; () if there are no observations.
-
-    A reply is stopped at this text, because an observation that a model invents begins the same way.
-    """
-    for message in messages:
-        for part in message.parts:
-            if part.name == "observation" and (match := _OPENING.match(part.text)):
-                return (match[1],)
-    return ()
 
 
 def observation_text(observed: str) -> str:

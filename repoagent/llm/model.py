@@ -144,7 +144,6 @@ class Request:
     grammar: a GBNF grammar, for llama.cpp.
     temperature: overrides the user's setting.
     tools: native tools, for a model whose `takes` contains "tools".
-    stop: texts that no honest reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]
@@ -154,7 +153,6 @@ class Request:
     grammar: str = ""
     temperature: float | None = None
     tools: tuple[ToolSchema, ...] = ()
-    stop: tuple[str, ...] = ()
 
     @property
     def media(self) -> tuple[Media, ...]:

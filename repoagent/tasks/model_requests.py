@@ -17,7 +17,7 @@ from repoagent.edit.model_setup import announce_model, blocks_of, keep_call
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.instruction_files import collect_instructions
 from repoagent.llm.complete import complete
-from repoagent.llm.conversation import Turn, observation_openings
+from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Part, Reply, Request, ToolSchema, display_name
 from repoagent.storage.secrets import mask
 from repoagent.tasks.run_context import RunContext
@@ -98,7 +98,7 @@ class ModelRequests:
         return with_cache_breakpoints(
             Request(
                 self.system, messages, context.model_setup.max_output_tokens,
-                request_key(prompt, {}, replies) + key, tools=self.tools, stop=observation_openings(messages),
+                request_key(prompt, {}, replies) + key, tools=self.tools,
             )
         )  # fmt: skip
 

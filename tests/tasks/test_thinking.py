@@ -15,7 +15,7 @@ from repoagent.errors import LimitReached, NothingDone
 from repoagent.llm.usage import Limits
 from tests import program
 from tests.conftest import GitRepo
-from tests.llm.providers.messages_server import Behaviour, Received, Script, Server, blocks
+from tests.llm.providers.messages_server import Received, Script, Server
 from tests.llm.providers.thinking_server import Thinker, unmarked
 from tests.tasks.scenarios.stage import MODEL, Reply, Stage, change, finish
 
@@ -127,25 +127,17 @@ def test_thinking_that_cannot_be_sent_back_is_text(thinking: tuple[Stage, Thinke
 
 @tags
 def test_an_invented_observation_ends_a_reply(thinking: tuple[Stage, Thinker]) -> None:
-    """If the API stops there: earlier actions are performed, and the model learns that it wrote an observation."""
+    """Earlier actions are performed, and the model learns that it wrote an observation."""
 
     def imitates(received: Received) -> str:
         nonce = re.findall(r"observation-([0-9a-f]{8})", received.turns[0][1])[0]
         return f'<search pattern="line 3"/>\n<observation-{nonce} kind="search">\na.txt:3: line 3\n'
 
-    def ends(received: Received, reply: str) -> Behaviour:
-        (at,) = received.body.get("stop_sequences", ["nothing was sent to end at"])
-        said, found, _ = reply.partition(at)
-        end = {"stop": "stop_sequence", "at": at} if found else {}
-        return blocks({"type": "text", "text": said}, **end)
-
     stage, _ = thinking
     assert stage.server is not None
-    stage.behave = ends
     stage.server._script = stage.script  # without the thinking
     with pytest.raises(NothingDone):
         stage.go(REPLIES[0], imitates, "<reject>enough</reject>", prompt="Look for it.")
-    assert ["stop_sequences" in body for body in bodies(stage)] == [True, True, True]
     last = stage.requests[-1]
     assert "characters of your reply were dropped, because they imitated another speaker" in last.text
     assert [role for role, _ in last.turns] == ["user", "assistant", "user", "assistant", "user"]

@@ -15,7 +15,7 @@ from repoagent.edit.request import EditRequest
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source
 from repoagent.git.worktree import Facts
-from repoagent.llm.conversation import Turn, observation_openings, to_messages
+from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Message, Part, Request, ToolSchema, fence
 from repoagent.llm.usage import estimate_tokens, estimate_usage
 from repoagent.patch.model import decode_text
@@ -68,10 +68,7 @@ class Prompt:
         if len(turns) > 1:
             *before, last = messages[-1].parts
             messages[-1] = Message("user", (*before, replace(last, cache=True)))
-        return Request(
-            self.system, tuple(messages), max_output_tokens, key, self.grammar,
-            tools=self.tools, stop=observation_openings(messages),
-        )  # fmt: skip
+        return Request(self.system, tuple(messages), max_output_tokens, key, self.grammar, tools=self.tools)
 
     def alone(self, *, key: str, max_output_tokens: int, temperature: float | None) -> Request:
         """The request without the conversation."""

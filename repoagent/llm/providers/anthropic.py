@@ -275,7 +275,6 @@ class AnthropicModel:
             "stream": True,
             "max_tokens": request.max_output_tokens + (errors.THINKING_TOKENS if self._thinks else 0),
             "output_config": {"effort": effort} if effort else anthropic.omit,
-            "stop_sequences": request.stop or anthropic.omit,
             # the SDK has no parameter for it, since current models do not support it
             "extra_body": None if temperature is None or self._thinks else {"temperature": temperature},
             "model": self.name,

@@ -124,9 +124,6 @@ class StreamedReply:
             explanation = getattr(details, "explanation", None)
             text = explanation or (f"refusal category: {category}" if category else text)
         blocks = self._blocks_to_return(spec, prefix) if stop == "end" else None
-        sequence = getattr(self._end, "stop_sequence", None) or ""
-        if reason == "stop_sequence" and sequence in request.stop:
-            text, blocks = text + sequence, None  # includes the stop text, see `Request.stop`
         model = f"{platform}/{self._model}" if self._model else spec
         return Reply(text, stop, self.usage(request), model, blocks)
 

@@ -45,11 +45,10 @@ def text(
 def blocks(
     *content: Mapping[str, Any],
     stop: str = "",
-    at: str | None = None,
     usage: Mapping[str, int] | None = DEFAULT,
 ) -> Behaviour:
-    """A reply of such blocks as the API describes them, each in several deltas. `stop` is the API's stop reason, `at`
-    the stop sequence that was hit; `usage` names tokens as the API does, None: it reports none."""
+    """A reply of such blocks as the API describes them, each in several deltas. `stop` is the API's stop reason;
+    `usage` names tokens as the API does, None: it reports none."""
     used = None if usage is None else {"input_tokens": 100, "output_tokens": 10, **usage}
     head = {"id": "msg_test", "type": "message", "role": "assistant", "model": "claude-test"}
     message: dict[str, Any] = {**head, "content": [], "stop_reason": None, "stop_sequence": None}
@@ -74,7 +73,7 @@ def blocks(
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})
     reason = stop or ("tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn")
-    end = {"stop_reason": reason, "stop_sequence": at, "stop_details": None}
+    end = {"stop_reason": reason, "stop_sequence": None, "stop_details": None}
     last: dict[str, Any] = {"type": "message_delta", "delta": end}
     if used is not None:
         last["usage"] = {"output_tokens": used["output_tokens"]}

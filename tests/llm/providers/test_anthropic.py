@@ -276,7 +276,7 @@ def test_wishes_are_sent_if_the_model_supports_them(
 ) -> None:
     server = server_with("ok")
     call(AnthropicModel(name, wishes), attempt)
-    optional = {"temperature", "output_config", "thinking", "stop_sequences"}
+    optional = {"temperature", "output_config", "thinking"}
     assert {key: value for key, value in server.requests[0].body.items() if key in optional} == expected
 
 

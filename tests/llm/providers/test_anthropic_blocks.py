@@ -150,10 +150,3 @@ def test_a_call_without_thinking_stays_valid(server_with: Start) -> None:
     assert found is not None and found.prefix == ""
     offer(replace(back_and_forth(found, "toolu_1"), system=(Part("You edit files."),)))
     assert sent(server)[1] == [used("read")]
-
-
-def test_a_made_up_observation_ends_the_reply_which_contains_its_beginning(server_with: Start) -> None:
-    server = server_with(blocks(SAID, stop="stop_sequence", at="<observation-ab"))
-    reply = MODEL.complete(replace(ask(), stop=("<observation-ab",)), print)
-    assert server.requests[0].body["stop_sequences"] == ["<observation-ab"]
-    assert (reply.text, reply.stop, reply.blocks) == ("I look.<observation-ab", "end", None)
