@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 RESPONSES = "responses"  # the trait
 _ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+_NO_TOOLS = re.compile(r"support[^.]{0,20}\btool|\btools?\b[^.]{0,30}\bnot\b[^.]{0,10}support")
 
 _lock = threading.Lock()
 _clients: dict[tuple[str, str], httpx2.Client] = {}
@@ -183,6 +184,11 @@ class OpenAIModel:
         message = errors.brief(error.message, secrets) or "no reason given"
         if "more system memory" in error.text:  # Ollama, with a 500
             return ModelError(f"the server cannot load {self.spec} ({message}): use a smaller model")
+        if "tools" in body and _NO_TOOLS.search(error.text):
+            return ModelError(
+                f'{self.spec} does not accept native tools ({message}): set protocol = "tags" under '
+                f'[models."{self.spec}"] in your configuration'
+            )
         variables = " or ".join(endpoint.key_variables)
         advice = {
             401: f"set a valid one as {variables}"
