@@ -157,20 +157,13 @@ def _kind(top: Path, commit: str, path: str) -> str:
 
 def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
     check_path(path)
-    unseen = f"git found no commit that touches {path} within {REPORT_SECONDS:g} s, or objects are missing"
+    where = "" if revision == "HEAD" else f" at {revision}"
+    unseen = f", but git has searched only {REPORT_SECONDS:g} s, or objects are missing" if history.partial else ""
     if not os.path.lexists(top / path):
-        where = "" if revision == "HEAD" else f" at {revision}"
-        missing = unseen if history.partial else f"no commit touches it{where}"
         from repoagent.git.files import no_such_file
 
-        return no_such_file(path, top, reason=f"and {missing}")
-    if history.partial:
-        return NothingDone(unseen)
-    if revision != "HEAD":
-        return NothingDone(f"{path} is not in {revision} or its history")
-    staged = git_output(top, "ls-files", "-z", "--cached", "--", path, ok=(0, 128)).stdout
-    state = "the file is staged but not committed yet" if staged else "the file is not tracked"
-    return NothingDone(f"no commit touches {path}: {state}")
+        return no_such_file(path, top, reason=f"and no commit touches it{where}{unseen}")
+    return NothingDone(f"no commit touches {path}{where}{unseen}")
 
 
 def prompt_block(
