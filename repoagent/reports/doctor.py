@@ -133,7 +133,9 @@ def check_worktree(worktree: WorkTree) -> Iterator[DoctorCheck]:
             yield DoctorCheck("repository", "error", f"{folder} is not writable", "chown it to yourself")
     if (worktree.common_dir / "shallow").exists():
         result = "the clone is shallow, so history is incomplete"
-        yield DoctorCheck("history", "warning", result, "run `git fetch --unshallow`")
+        yield DoctorCheck(
+            "history", "warning", result, "run `git fetch --unshallow`, then `repoagent mine --rebuild`"
+        )
 
 
 def check_folder(worktree: WorkTree) -> Iterator[DoctorCheck]:
