@@ -154,9 +154,8 @@ class _Query:
         if not state.new and state.end != "mining":
             self.note = _END[state.end]
             return
-        hint = " a part at a time by each command (`repoagent mine` builds it at once)"
-        background = mine_in_background(self.worktree)
-        building = f"the history index is being built{'' if background else hint}"
+        mine_in_background(self.worktree)
+        building = "the history index is being built (`repoagent mine` builds it at once)"
         files = [self.view.file(os.fsencode(path)) for path in self.paths]
         if any(file is None or len(self.view.commits(file, ENOUGH)) < ENOUGH for file in files):
             self.use_recent(f"{building}; this answer is based only on the latest commits")
