@@ -2,7 +2,7 @@
 
 `walk` opens only nodes that are larger than a segment. One table of roles by node type is enough for all tree-sitter
 grammars, whose type names rarely collide; patterns cover the other types. Costs are relative to that of one more
-segment, which is 1 (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
+segment, which is 1 (see `pack.py`). Leaves in another language (scripts in HTML) are parsed too.
 
 Two grammars need special treatment. Markdown opens a section only for `#` headings, so `parsed_text` replaces
 underlined headings with `#` headings of the same length. YAML does not attach a comment to the item below it, so
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from repoagent.dataclass import dataclass
 from repoagent.split.pack import Boundary, Candidate
 from repoagent.split.text_boundaries import add_text_candidates
-from repoagent.syntax.languages import LANGUAGES, language_of, load_grammar
+from repoagent.syntax.languages import load_grammar
 from repoagent.syntax.parser import parse_bytes
 
 if TYPE_CHECKING:
@@ -213,39 +213,26 @@ def blank_before(text: bytes, line: int) -> bool:
     return not text[text.rfind(b"\n", 0, line - 1) + 1 : line].strip()
 
 
-_FENCE_LANGUAGES = {  # those that are not the suffix of a file name as well
-    **dict.fromkeys(("shell", "console"), "bash"),
-    **dict.fromkeys(("python3", "pycon"), "python"),
-    "node": "javascript", "c++": "cpp", "json5": "json", "vue": "html", "golang": "go",
-}  # fmt: skip
 _TYPE = re.compile(rb"\b(?:type|lang)\s*=\s*[\"']?([\w/+.-]+)", re.IGNORECASE)
-_WHOLE = {"html_block": "html", "minus_metadata": "yaml"}
+_SCRIPT = re.compile(rb"javascript|module|ecmascript|babel|jsx?$", re.IGNORECASE)
 
 
 def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
-    """The language embedded in a leaf, or None. `text` is the parsed text."""
-    kind = node.type
-    if kind in _WHOLE:
-        return _WHOLE[kind]
-    if kind not in ("raw_text", "code_fence_content"):
-        return None
+    """The language embedded in a leaf: HTML in Markdown, a script or a style sheet in HTML; otherwise None. `text` is
+    the parsed text."""
+    if node.type == "html_block":
+        return "html"
     parent = node.parent
-    if parent is None:
+    if parent is None or node.type != "raw_text":
         return None
-    head = text[parent.start_byte : node.start_byte][:400]
-    if kind == "code_fence_content":
-        words = head.strip(b"`~ \t\r\n{.").split()
-        name = re.split(rb"[^\w+#-]", words[0])[0].decode("ascii", "replace").lower() if words else ""
-        name = _FENCE_LANGUAGES.get(name, name)
-        return name if name in LANGUAGES else language_of(f"x.{name}", b"") if name else None
-    named = _TYPE.search(head)
     if parent.type == "style_element":
-        return "css" if named is None or b"css" in named[1] else None
-    if named is None or re.search(rb"(?i)javascript|module|ecmascript|babel|jsx?$", named[1]):
+        return "css"
+    named = _TYPE.search(text[parent.start_byte : node.start_byte][:400])
+    if named is None or _SCRIPT.search(named[1]):
         return "javascript"
-    if b"json" in named[1] or named[1] == b"importmap":
+    if b"json" in named[1]:
         return "json"
-    return "typescript" if named[1] in (b"ts", b"tsx") else "html" if b"html" in named[1] else None
+    return "typescript" if named[1] in (b"ts", b"tsx") else None
 
 
 # A small cost by the size of the next node: candidates that are equally good keep their order after an edit elsewhere.

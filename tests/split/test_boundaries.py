@@ -93,7 +93,6 @@ METHODS = repeated("    /** Doc. */\n    int f@() {\n        return 1;\n    }\n\
     ("path", "text", "begins"),
     [
         ("a.html", f"<html><head>\n<script>\n{FUNCTIONS}</script>\n</head>\n<body><p>x</p></body></html>\n", "// f"),
-        ("a.md", f"# Title\n\nWords.\n\n```javascript\n{FUNCTIONS}```\n\nMore.\n", "// f"),
     ],
 )  # fmt: skip
 def test_embedded_code_larger_than_a_segment_is_opened(path: str, text: str, begins: str) -> None:
