@@ -115,14 +115,14 @@ def settle_unfinished(worktree: WorkTree, say: Warn, warn: Warn) -> None:
         if not (any(dead) or interrupted or any(dirs.pending.glob("*"))):
             return
         from repoagent.edit.memory import complete_pending
-        from repoagent.memory.identity.store import remove_leftovers
+        from repoagent.memory.identity.store import clear_unborn
         from repoagent.storage.atomic import remove_temporary_files
 
         for sentence in complete_pending(worktree):
             say(sentence)
         for folder in (dirs.root, dirs.private, dirs.pending, dirs.proposals, dirs.conversations, dirs.sent):
             remove_temporary_files(folder)
-        remove_leftovers(dirs)
+        clear_unborn(dirs)
         for lock in dirs.conversations.glob(f"{PREFIX}*.md.lock"):
             if not lock.with_suffix("").exists():
                 lock.unlink(missing_ok=True)

@@ -203,10 +203,24 @@ def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     return hold_lock(layout.memory_lock, label="this repository's memory")
 
 
-def remove_leftovers(layout: Layout) -> None:
-    """Remove the temporary files that killed processes left in the memories. Raises Refused."""
-    for folder in (layout.memory, *(layout.memory / name for name in memory_folders(layout.memory))):
-        remove_temporary_files(folder)
+_FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are written before its identity
+
+
+def clear_unborn(layout: Layout) -> None:
+    """Remove temporary files, and memories whose identity was never written. Raises what `memory_lock` raises."""
+    if not layout.memory.is_dir():
+        return
+    remove_temporary_files(layout.memory)
+    with memory_lock(layout):
+        for folder in sorted(layout.memory.iterdir()):
+            if folder.is_symlink() or not folder.is_dir():
+                continue
+            remove_temporary_files(folder)
+            inside = list(folder.iterdir())
+            if all(_FIRST.fullmatch(path.name) for path in inside):
+                for path in inside:
+                    path.unlink(missing_ok=True)
+                folder.rmdir()
 
 
 def relink_memory(
