@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
+from repoagent.agent.context_window.shorten_text import shorten
 from repoagent.agent.parse_reply import parse_reply
 from repoagent.agent.state import Needs, Step, Tool, check_arguments, extra_turn
 from repoagent.dataclass import dataclass
@@ -55,7 +56,7 @@ _MAX_TITLE = 300  # characters; longer text belongs in the note
 _SHOWN = 14  # tasks in an answer; of a longer plan only open ones are shown
 _MAX_BYTES = 1 << 20
 _TRIES = 50
-_NEWS_LINES, _NEWS_LINE = 24, 400  # changes, and characters of each
+_NEWS = 8192  # bytes of the plan in a turn about the user's edits
 
 
 class Task(NamedTuple):
@@ -354,7 +355,7 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
 
 
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
-    """The user's edits to the plan since it was last in the conversation, as a turn to append; None without edits.
+    """The plan after the user's edits since it was last in the conversation, as a turn to append; None without edits.
 
     Call it before each model call. Recreates a missing file from the conversation. Secrets in the file are masked in
     the turn. Raises what `update_plan` raises.
@@ -365,23 +366,9 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
     if known.tasks and not file.exists():
         update_plan(file, lambda plan: plan if plan.tasks else known)
     plan = Plan(mask(update_plan(file).text))
-    old, new = (
-        [
-            f"[{MARKS[task.state]}] {task.label}" + f": {' '.join(task.note.split())}" * bool(task.note)
-            for task in tasks
-        ]
-        for tasks in (known.tasks, plan.tasks)
-    )
-    if old == new:
+    if plan.tasks == known.tasks:
         return None
-    lines = [f"- {line}" for line in old if line not in new] + [
-        f"+ {line}" for line in new if line not in old
-    ]
-    shown = [line if len(line) <= _NEWS_LINE else f"{line[:_NEWS_LINE]} …" for line in lines[:_NEWS_LINES]]
-    if len(lines) > _NEWS_LINES:
-        shown.append(f"({len(lines) - _NEWS_LINES} more; <task/> shows the plan)")
-    changes = printable("\n".join(shown or ["(only the order)"]))
-    text = f"The user edited the plan:\n{fence(changes, 'changes')}\n"
-    text += f"The plan is now:\n{fence(shorten_plan(plan), 'plan')}" if plan.tasks else _whole(plan)
-    turn = extra_turn("observation", text, NEWS)
+    text = f"The user edited the plan. It is now:\n{_whole(plan)}"
+    shown = shorten(text, _NEWS, "[…; <task/> shows the plan]")
+    turn = extra_turn("observation", shown, NEWS)
     return replace(turn, meta={**turn.meta, "plan": plan.text})
