@@ -85,7 +85,7 @@ class KernelSession:
         code, runner = action.body, self.runner
         restart = switched_on(action, "restart")
         check_arguments(action, ("timeout", "restart"))
-        seconds = runner.time_limit(action.args.get("timeout", ""))
+        seconds = runner.time_limit(action)
         if not code.strip():
             if not restart:
                 raise UsageError("no code: use <python>print(1)</python>")

@@ -63,7 +63,8 @@ def show_output(file: Path, name: str, budget: int, start: int = 0) -> tuple[str
         data = stream.read(min(end - start, _WHOLE))
         if b"\0" in data[:8192]:
             return f"(binary output of {end - start} bytes, in {name})\n", end
-        if start + len(data) >= end:
+        whole = start + len(data) >= end
+        if whole:
             text = _rendered(data)
             if byte_length(text) <= budget:
                 return mask(text), end
@@ -72,30 +73,15 @@ def show_output(file: Path, name: str, budget: int, start: int = 0) -> tuple[str
             last = stream.read(_END)
             text = _rendered(data[: data.rfind(b"\n", 0, _END) + 1 or _END] + last[last.find(b"\n") + 1 :])
     ends = cut_middle(text, budget, head=0.25)
-    head, tail = ends.head.removesuffix("\n"), ends.tail
-    if ends.within:
-        gap = f"… many characters omitted: {name} has all of them …"
-    else:
-        first = _newlines(file, 0, start) + ends.first
-        final = _newlines(file, 0, end) - tail.count("\n")
-        gap = f"… {final - first + 1} lines omitted: {name} lines {first}-{final} …"
-    return mask(f"{head}\n{gap}\n{tail}"), end
+    gap = f"… the middle is omitted: {name} has all of it …"
+    if whole and not start and not ends.within:
+        gap = f"… {ends.last - ends.first + 1} lines omitted: {name} lines {ends.first}-{ends.last} …"
+    return mask("\n".join([ends.head.removesuffix("\n"), gap, ends.tail])), end
 
 
 def _rendered(data: bytes) -> str:
     text = data.decode("utf-8", "backslashreplace")
     return "\n".join(map(render_line, text.split("\n")))
-
-
-def _newlines(file: Path, start: int, end: int) -> int:
-    """The number of newlines between two bytes of the file."""
-    count = 0
-    with file.open("rb") as stream:
-        stream.seek(start)
-        while start < end and (data := stream.read(min(end - start, 1 << 20))):
-            count += data.count(b"\n")
-            start += len(data)
-    return count
 
 
 # A pipe whose reader stops early, and a condition: with `pipefail`, a match in `make | grep -q error && ...` would make

@@ -133,7 +133,7 @@ class CommandRunner:
                 f"a command must be text of at most {LONGEST_COMMAND} bytes; write longer input to a file."
             )
         check_arguments(action, ("timeout", "background"))
-        seconds = self.time_limit(action.args.get("timeout", ""))
+        seconds = self.time_limit(action)
         verdict = self.gate.decide(ApprovalRequest("command", text))
         if not verdict.allowed:
             return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
@@ -254,10 +254,7 @@ class CommandRunner:
     def _wait(self, action: Action) -> Observation:
         check_arguments(action, ("command", "seconds"))
         name, command = self._background_command(action)
-        text = action.args.get("seconds", "").strip() or f"{SECONDS:g}"
-        if not _SECONDS.fullmatch(text) or not 0 < float(text) <= LONGEST_WAIT:
-            raise UsageError(f'seconds="{text}": use a number above 0 and at most {LONGEST_WAIT:g}.')
-        command.wait(self.within_run(float(text)))
+        command.wait(self._within_run(action, "seconds", SECONDS, LONGEST_WAIT))
         return self._state("wait", name, command)
 
     def _state(self, kind: str, name: str, command: Command) -> Observation:
@@ -278,17 +275,18 @@ class CommandRunner:
             name = running[0]
         if name in self.background:
             return name, self.background[name]
-        choices = f"running: {', '.join(running)}" if running else "none is running"
-        if name:
-            raise UsageError(f"no background command {name} ({choices}).")
-        raise UsageError(f'name the command, as in command="b1" ({choices}).')
+        problem = f"no background command {name}" if name else 'name the command, as in command="b1"'
+        raise UsageError(f"{problem} (running: {', '.join(running) or 'none'}).")
 
-    def time_limit(self, text: str) -> float:
-        """The time limit of a command, in seconds. `text` is the value of its `timeout` attribute, "" for the default.
-        The limit is never longer than the time left for the run. Raises UsageError if `text` is invalid."""
-        text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
-        if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
-            raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
+    def time_limit(self, action: Action) -> float:
+        """The time limit of a command, in seconds, never longer than the time left for the run. Raises UsageError if
+        the argument `timeout` is invalid."""
+        return self._within_run(action, "timeout", self.timeout, self.longest)
+
+    def _within_run(self, action: Action, argument: str, default: float, longest: float) -> float:
+        text = action.args.get(argument, "").strip().removesuffix("s").strip() or f"{default:g}"
+        if not _SECONDS.fullmatch(text) or not 0 < float(text) <= longest:
+            raise UsageError(f'{argument}="{text}": use a number of seconds, at most {longest:g}.')
         return self.within_run(float(text))
 
     def within_run(self, seconds: float) -> float:
