@@ -242,15 +242,8 @@ def _results(step: Step) -> list[Turn]:
 
 
 def _normalized(action: Action) -> str:
-    """An action for comparison; of an edit only its patches."""
-    body = action.body
-    if action.kind == EDIT:
-        from repoagent.patch.parse.blocks import patch_spans
-
-        body = "\n".join(body[span.start : span.end] for span in patch_spans(body)) or body
-    return " ".join(
-        [action.kind, *(f"{key}={value}" for key, value in sorted(action.args.items())), *body.split()]
-    )
+    args = (f"{key}={value}" for key, value in sorted(action.args.items()))
+    return " ".join([action.kind, *args, *action.body.split()])
 
 
 @lru_cache(maxsize=512)  # all steps are compared after each, and their texts are long

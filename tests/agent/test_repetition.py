@@ -54,7 +54,6 @@ def test_same_reply_with_the_same_result() -> None:
     "steps",
     [
         [run("make", "failed", f"Attempt {n}.") for n in range(NEAR)],
-        [edit(1, ok=False, prose=str(n)) for n in range(NEAR)],
         *(
             [run(f"c{n}", f"r{n}", f"round {i}") for i in range(NEAR) for n in range(size)]
             for size in (2, 3, 4)
