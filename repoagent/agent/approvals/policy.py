@@ -12,7 +12,6 @@ from repoagent.agent.approvals.rules import (
     HiddenFiles,
     Rule,
     can_do_no_harm,
-    ignores_case,
     only_reads,
     propose_patterns,
     sets_harmlessly,
@@ -130,7 +129,7 @@ class Gate:
             if rule.names(request.kind, request.what):
                 return _no(f"the user's rule `{rule.pattern}` denies it.", f"deny rule {rule.pattern}")
             for command in reading.commands if reading else ():
-                if rule.may_deny(command, any_case=ignores_case(self.path)):
+                if rule.may_deny(command):
                     denies = "denies" if all(word.literal for word in command.words) else "may deny"
                     reason = f"the user's rule `{rule.pattern}` {denies} `{command.raw}`."
                     return _no(reason, f"deny rule {rule.pattern}")

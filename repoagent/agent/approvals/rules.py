@@ -8,22 +8,22 @@ file exists now, because a commit may contain one.
 A rule is a pattern such as `git log *`, which matches one simple command, word by word. A word of the pattern matches
 the same word of the command, however it is quoted; `*` inside a word matches any characters, `*` as the last word any
 further words, or none. In quotes, `*` is literal. `KIND:PATTERN` is a rule for another kind of action, such as
-`browse:https://docs.python.org/*`. Deny rules ignore case if the file system does: then `GIT push` is `git push`.
+`browse:https://docs.python.org/*`. Deny rules ignore case, except of options: on some systems `GIT push` is `git push`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from repoagent.agent.approvals.shell_words import ParsedCommand, SimpleCommand, Word, quote_word
+from repoagent.agent.approvals.shell_words import ParsedCommand, SimpleCommand, Word
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
@@ -404,17 +404,19 @@ class Rule:
             return False
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
-    def may_deny(self, command: SimpleCommand, *, any_case: bool = False) -> bool:
+    def may_deny(self, command: SimpleCommand) -> bool:
         """Whether the rule denies `command`, or could deny it for some value of its unknown words.
 
-        Leading variable assignments, the folder of the program and git's global options are ignored. Set `any_case` if
-        the file system ignores case.
+        Leading variable assignments, the folder of the program and git's global options are ignored, and the letter
+        case of all words except options.
         """
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed
-        flags = re.DOTALL | (re.IGNORECASE if any_case else 0)
-        patterns = tuple(re.compile(word.pattern, flags) for word in patterns)
+        patterns = tuple(
+            re.compile(word.pattern, re.DOTALL | (0 if word.pattern.startswith(r"\-") else re.IGNORECASE))
+            for word in patterns
+        )
 
         def may_be(words: tuple[Word, ...]) -> bool:
             for pattern, word in zip(patterns, words, strict=False):
@@ -431,7 +433,7 @@ class Rule:
         at = 1
         while at < len(words) and words[at].text.startswith("-"):
             at += 2 if words[at].text in _GIT_VALUED else 1
-        return (first.text.lower() if any_case else first.text) == "git" and may_be((first, *words[at:]))
+        return first.text.lower() == "git" and may_be((first, *words[at:]))
 
 
 def parse_rules(patterns: Iterable[str]) -> tuple[Rule, ...]:
@@ -468,18 +470,6 @@ def _split(pattern: str) -> list[str]:
             words[-1] += part
         after_blank = kind == "blank"
     return words
-
-
-@lru_cache(maxsize=8)
-def ignores_case(path: str | None) -> bool:
-    """Whether the file system of a folder in PATH ignores case."""
-    for folder in (path or os.defpath).split(os.pathsep):
-        with suppress(OSError):  # no such folder, or no file with the other case
-            with os.scandir(folder) as entries:
-                name = next((entry.name for entry in entries if entry.name.swapcase() != entry.name), None)
-            if name is not None and Path(folder, name).samefile(Path(folder, name.swapcase())):
-                return True
-    return False
 
 
 # Programs that never run another one or load code of the repository, so no test runner, build tool, linter with plugins
@@ -521,8 +511,8 @@ def propose_patterns(reading: ParsedCommand) -> tuple[str, ...]:
         ):
             patterns[f"git {words[1].text} *"] = None
         elif all(word.literal for word in (*words, *(value for _, value in command.assignments))):
-            written = [f"{name}={quote_word(value.text)}" for name, value in variables]
-            patterns[" ".join([*written, *(quote_word(word.text) for word in words)])] = None
+            written = [f"{name}={shlex.quote(value.text)}" for name, value in variables]
+            patterns[" ".join([*written, *(shlex.quote(word.text) for word in words)])] = None
         else:
             return ()
     return tuple(patterns)

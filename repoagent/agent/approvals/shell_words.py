@@ -122,11 +122,6 @@ def parse_word(raw: str) -> Word:
     return Word(raw, "".join(text), kind)
 
 
-def quote_word(text: str) -> str:
-    """Quote `text` as one word for a shell or a rule, if necessary."""
-    return text if re.fullmatch(r"[A-Za-z0-9_@%+=:,./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
-
-
 SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "busybox", "fish"}
 # Builtins that run a text, or change the meaning of the rest.
 CHANGES_SHELL = {
