@@ -12,7 +12,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,9 +40,8 @@ class OutputFile:
         self.write_error = ""
         self._stream = file.open("ab", buffering=0)
         self._left = keep
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
-        self._skipped = 0
+        self._tail = b""
+        self._rest = 0  # bytes after the first ones
 
     def write(self, data: bytes) -> None:
         head, rest = data[: self._left], data[self._left :]
@@ -51,20 +49,14 @@ class OutputFile:
         if head:
             self._save(head)
         if rest:
-            self._tail.append(rest)
-            self._tail_size += len(rest)
-            while self._tail_size - len(self._tail[0]) >= TAIL:
-                dropped = len(self._tail.popleft())
-                self._tail_size -= dropped
-                self._skipped += dropped
+            self._rest += len(rest)
+            self._tail = (self._tail + rest)[-TAIL:]
 
     def close(self) -> None:
-        tail = b"".join(self._tail)
-        skipped = self._skipped + len(tail[:-TAIL])
-        if skipped:
+        if skipped := self._rest - len(self._tail):
             self._save(f"\n[… {skipped} bytes were not saved …]\n".encode())
-        if tail:
-            self._save(tail[-TAIL:])
+        if self._tail:
+            self._save(self._tail)
         self._stream.close()
 
     def _save(self, data: bytes) -> None:
