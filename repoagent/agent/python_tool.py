@@ -22,7 +22,6 @@ from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
 LONGEST = 400_000  # bytes of one cell
-LOST_STATE = "The earlier Python kernel has ended: what its cells defined is gone."
 _TEXT = (
     "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
     'prints and the value of its last line; restart="yes" starts over.'
@@ -36,19 +35,13 @@ class KernelSession:
     runner: runs the kernel, as it runs commands.
     scratch: a writable folder for sockets.
     python: the path of the interpreter.
-    earlier: whether an earlier process of this run had a kernel.
     """
 
     runner: CommandRunner
     scratch: Path
     python: str
-    earlier: bool = False
     kernel: Kernel | None = None
     ended: str = field(default="", init=False)  # how the last one ended, until it is reported
-
-    def notices(self) -> list[str]:
-        earlier, self.earlier = self.earlier, False
-        return [LOST_STATE] if earlier else []
 
     def close(self) -> None:
         kernel, self.kernel = self.kernel, None

@@ -167,7 +167,7 @@ def open_session(  # noqa: PLR0917
             commits=commits, unreviewed=bool(change_set.changes or commits),
         )  # fmt: skip
         state = open_state(run_dir.conversation)
-        toolset = create_toolset(context, confinement, state.turns, stack)
+        toolset = create_toolset(context, confinement, stack)
         context.tools = toolset.tools
         system = system_parts(context, context.tools, toolset.parts)
         requests = ModelRequests(context, system, tool_schemas(context.tools) if ready.native else ())

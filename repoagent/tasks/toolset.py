@@ -17,7 +17,7 @@ from repoagent.agent.approvals.rules import HiddenFiles, parse_rules
 from repoagent.agent.context_window.shorten_text import spill_long_results
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.plan import task_tool
-from repoagent.agent.python_tool import LOST_STATE, KernelSession, find_interpreter
+from repoagent.agent.python_tool import KernelSession, find_interpreter
 from repoagent.agent.sandbox.confine import why_ended, why_no_sandbox
 from repoagent.agent.sandbox.policy import scrub_environment
 from repoagent.agent.state import EDIT, Tool
@@ -25,7 +25,6 @@ from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError, install_extra
 from repoagent.git.process import git
-from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Part
 from repoagent.storage import json_files
 from repoagent.storage.secrets import mask
@@ -97,15 +96,13 @@ class Toolset:
 
     def notices(self) -> Iterator[str]:
         """Reports on background work that has ended since the last call."""
-        for source in (self.runner, self.kernel, self.subagents):
+        for source in (self.runner, self.subagents):
             if source is not None:
                 yield from source.notices()
 
 
-def create_toolset(
-    context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
-) -> Toolset:
-    """Create the tools. `turns` show whether the run had a Python kernel before; `stack` closes what the tools open."""
+def create_toolset(context: RunContext, confinement: Confinement, stack: ExitStack) -> Toolset:
+    """Create the tools. `stack` closes what they open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, say = context.worktree.top, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
@@ -161,7 +158,7 @@ def create_toolset(
     ]
     tools = [tool for tool in tools if not (read_only and tool.name in CHANGING)]
     tools += [*runner.tools(), *([skill_tool(skills)] if skills else [])]
-    kernel = None if read_only else _kernel(context, confinement, runner, turns)
+    kernel = None if read_only else _kernel(context, confinement, runner)
     if kernel is not None:
         stack.callback(kernel.close)
         tools.append(kernel.tool())
@@ -228,18 +225,14 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
     )
 
 
-def _kernel(
-    context: RunContext, confinement: Confinement, runner: CommandRunner, turns: Sequence[Turn]
-) -> KernelSession | None:
+def _kernel(context: RunContext, confinement: Confinement, runner: CommandRunner) -> KernelSession | None:
     """None if the extra is missing, or if the sandbox has no sockets."""
     if confinement.sandbox is not None and not confinement.sandbox.mounting:
         return None
     program = find_interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
     if program is None:
         return None
-    about = [turn for turn in turns if turn.meta.get("kind") == "python" or LOST_STATE in turn.text]
-    earlier = bool(about) and about[-1].meta.get("kind") == "python"
-    return KernelSession(runner, confinement.policy.scratch, program, earlier=earlier)
+    return KernelSession(runner, confinement.policy.scratch, program)
 
 
 def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, ...]:

@@ -20,7 +20,7 @@ from repoagent.agent.approvals.rules import HiddenFiles
 from repoagent.agent.exec.process import TAIL, OutputFile
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.kernel import CONNECTION, LARGEST, Cell
-from repoagent.agent.python_tool import LOST_STATE, KernelSession, find_interpreter
+from repoagent.agent.python_tool import KernelSession, find_interpreter
 from repoagent.agent.sandbox.confine import Sandbox, find_sandbox, unconfined_command, why_ended
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from repoagent.agent.sandbox.policy import Policy, scrub_environment
@@ -126,12 +126,6 @@ def test_life_of_a_kernel(python: PythonTool) -> None:
     assert not list(python.scratch.iterdir()) and not list(python.runner.folder.glob(".*"))
     kinds = [event["how"] for event in python.events if event["kind"] == "python"]
     assert kinds.count("interrupted") == 1 and kinds.count("died") == 1
-
-
-def test_lost_state_is_reported_once(python: PythonTool) -> None:
-    assert python.session.notices() == []
-    python.session.earlier = True
-    assert [python.session.notices(), python.session.notices()] == [[LOST_STATE], []]
 
 
 def test_choice_of_the_interpreter(tmp_path: Path) -> None:
