@@ -220,7 +220,11 @@ def repetition_warning(history: Sequence[Step], actions: Callable[[Step], Sequen
             break
         if any(turn.meta.get("extra") == "checkpoint" for turn in step.observations):
             break
-        requests = [_normalized(action) for action in requested if action.kind not in QUIET]
+        requests = [
+            " ".join([action.kind, *map(str, sorted(action.args.items())), *action.body.split()])
+            for action in requested
+            if action.kind not in QUIET
+        ]
         results = [_plain(turn.text) for turn in _results(step) if turn.meta.get("kind") not in QUIET]
         similar.insert(0, (*requests, *results) if requests else ())
     if _is_cycle(similar, 4, PATIENCE if waiting else NEAR):
@@ -239,11 +243,6 @@ def _is_cycle(marks: Sequence[tuple[str, ...]], longest: int, times: int) -> boo
 
 def _results(step: Step) -> list[Turn]:
     return [turn for turn in step.observations if turn.meta.get("extra") not in _OWN]
-
-
-def _normalized(action: Action) -> str:
-    args = (f"{key}={value}" for key, value in sorted(action.args.items()))
-    return " ".join([action.kind, *args, *action.body.split()])
 
 
 @lru_cache(maxsize=512)  # all steps are compared after each, and their texts are long

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from hypothesis import example, given
@@ -215,18 +214,6 @@ def test_render_round_trip(wanted: list[Action]) -> None:
     parsed = parse_reply("\n".join(map(render_action, wanted)), TOOLS)
     assert parsed.problem is None and parsed.thought == ""
     assert list(parsed.actions) == sorted(wanted, key=lambda action: action.kind == "finish")
-
-
-@given(junk)
-def test_content_cannot_close_its_fence(content: str) -> None:
-    quoted = fence(content, 'file path="a.py"')
-    assert quoted == fence(content, 'file path="a.py"')
-    opening, _, rest = quoted.partition("\n")
-    match = re.fullmatch(r'<file path="a\.py"( id="[0-9a-f]+")?>', opening)
-    assert match
-    closing = f"</file{match[1] or ''}>"
-    assert rest.endswith(closing) and quoted.count(closing) == 1
-    assert rest.removesuffix(closing).removesuffix("\n") in {content, content.removesuffix("\n")}
 
 
 def test_label_of_a_fence_stays_on_its_line() -> None:

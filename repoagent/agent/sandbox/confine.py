@@ -49,10 +49,6 @@ _INTERNET = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)  # confined 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 _HOMES = (("config", "XDG_CONFIG_HOME", ".config"), ("data", "XDG_DATA_HOME", ".local/share"))
 
-_NARROW = (
-    "A protected path at the top of the work tree is a symbolic link, so commands can create files only in "
-    "subfolders."
-)
 _CLOSED = "Commands cannot create files or folders at the top of the work tree, only in subfolders."
 _ABSTRACT_SOCKETS = "With network access, commands can reach other programs' abstract Unix sockets."
 _ALL_CALLS = "System calls are not filtered on this processor architecture."
@@ -99,8 +95,7 @@ class Sandbox:
             **_limits(policy, report),
         }
         if self.program and planned:
-            command = [self.program, *_options(planned, policy)]
-            return _launched(argv, bubblewrap=command, **specification)
+            return _launched(argv, bubblewrap=[self.program, *_options(planned, policy)], **specification)
         return _launched(
             argv,
             steps=planned.steps if planned else None,
@@ -111,10 +106,11 @@ class Sandbox:
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
         """A sentence for each part of the work tree where commands cannot write although `policy` allows it."""
-        if self.mounting:
-            return (_NARROW,) if plan_mounts(policy).narrow else ()
         top = os.path.realpath(policy.top)
-        closed = not policy.read_only and any(is_within(path, top) for path in protected_names(policy))
+        if self.mounting:
+            closed = plan_mounts(policy).narrow
+        else:
+            closed = not policy.read_only and any(is_within(path, top) for path in protected_names(policy))
         return (_CLOSED,) if closed else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
