@@ -18,38 +18,23 @@ from repoagent.storage.secrets import mask
 SHOWN_BYTES = 8 * 1024  # of the output of a command, for the model
 _WHOLE = 1 << 20  # bytes that are rendered completely: a progress bar of that length is one short line
 _END = 1 << 18  # bytes that are rendered at each end of longer output
-_TOKEN = re.compile(
-    r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"  # a control sequence
+_TO_START = re.compile(r"\r|\x1b\[[01]?G")  # to the start of the line
+_ESCAPE = re.compile(
+    r"\x1b\[[0-9;:<=>?]*[ -/]*[@-~]"  # a control sequence
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # a title, a link
     r"|\x1b[ -/]*[0-~]?"
-    r"|[\r\b]"
-    r"|[^\x1b\r\b]+"
+    r"|[^\b]\x08"
 )
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def render_line(line: str) -> str:
-    """One line, without its newline, as a terminal would show it."""
-    line = line.rstrip("\r") if line.endswith("\r") else line
+    """What a terminal shows last of one line, without its newline, its escape sequences and what was drawn over."""
     if not _ACTS.search(line):
         return line
-    shown: list[str] = []
-    at = 0
-    for token in _TOKEN.finditer(line):
-        text = token[0]
-        if text == "\r" or (token[2] == "G" and token[1] in {"", "0", "1"}):
-            at = 0
-        elif text == "\b":
-            at = max(0, at - 1)
-        elif token[2] == "K":
-            if token[1] == "2":
-                shown[:] = " " * at
-            elif token[1] in {"", "0"}:
-                del shown[at:]
-        elif not text.startswith("\x1b"):
-            shown[at : at + len(text)] = text
-            at += len(text)
-    return _ACTS.sub(lambda match: display_text.visible_form(match[0]), "".join(shown)).rstrip(" ")
+    drawn = [_ESCAPE.sub("", text).rstrip(" ") for text in _TO_START.split(line)]
+    last = next(filter(None, reversed(drawn)), "")
+    return _ACTS.sub(lambda match: display_text.visible_form(match[0]), last)
 
 
 def show_output(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:

@@ -290,8 +290,8 @@ def test_limit_of_the_sandbox_is_reported(tools: CommandTools) -> None:
 
 
 RENDERED = {
-    "plain\r": "plain", "10%\r20%\r100%": "100%", "longer\rab": "abnger", "longer\r\x1b[Kab": "ab", "a\x1b[1;31mb\x1b[0mc": "abc",
-    "abc\b\bX": "aXc", "\x1b]0;title\x07x": "x", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link", "x\x1b[2Ky": " y",
+    "plain\r": "plain", "10%\r20%\r100%": "100%", "longer\rab": "ab", "done\r\x1b[?25h": "done", "longer\r\x1b[Kab": "ab", "a\x1b[1;31mb\x1b[0mc": "abc",
+    "|\b/\b-\b": "", "A\bAB\bB": "AB", "\x1b]0;title\x07x": "x", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link", "x\x1b[1Gy": "y",
     "bell\x07": "bell^G", "tab\tstays": "tab\tstays", "\x1b(Bx\x1b=y": "xy", "\x1b[": "", "ü\r€": "€",
 }  # fmt: skip
 
