@@ -347,16 +347,14 @@ def prompt_for(
     else:
         from repoagent.edit.small_models.excerpts import fence_mark, file_excerpt, shown_text
 
-        marks = {path: fence_mark(shown_text(sources[path], windows.get(path, ()))) for path in paths}
-        last = formats.reminder(form, paths, windows, marks, plain=plain)
+        parts, mark = windows.get(paths[0], ()), "```"
+        if form in LOOSE:  # these forms request one file at a time
+            mark = fence_mark(shown_text(sources[paths[0]], parts))
+            excerpts = {paths[0]: file_excerpt(sources[paths[0]], windows.get(paths[0]), request.instruction)}
+            grammar = formats.fence_grammar("" if plain else paths[0], mark) if len(parts) < 2 else ""
+        last = formats.reminder(form, paths, parts, mark, plain=plain)
         protocol = blocks.prompt_text("plain" if plain else form)
-        if form in LOOSE:
-            excerpts = {
-                path: file_excerpt(sources[path], windows.get(path), request.instruction) for path in paths
-            }
-            if len(windows.get(paths[0], ())) < 2:
-                grammar = formats.fence_grammar("" if plain else paths[0], marks[paths[0]])
-        elif not plain:
+        if form not in LOOSE and not plain:
             protocol = f"{blocks.prompt_text('short')}\n{protocol}"
     other_texts = (
         protocol, *texts.values(), request.instruction, note, last, *excerpts.values(),

@@ -88,37 +88,28 @@ def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
 def reminder(
     form: Form,
     paths: Sequence[str],
-    windows: Mapping[str, Sequence[FilePart]] | None = None,
-    marks: Mapping[str, str] | None = None,
+    parts: Sequence[FilePart] = (),
+    mark: str = "```",
     *,
     plain: bool = False,
 ) -> str:
     """The last line of a prompt for a small model, which follows best what it read last.
 
-    `marks` has the fence mark of each path, by default "```". The line does not ask for a sentence before the fence,
-    nor say "a fence that begins with": Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put the fence at
-    its end.
+    `parts` of the file are requested instead of all of it, in a fence of `mark`. The line does not ask for a sentence
+    before the fence, nor say "a fence that begins with": Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or
+    put the fence at its end.
     """
     if form == "diff":
         return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"
-    windows = windows or {}
-    parts = [part for path in paths for part in windows.get(path, ())]
+    labels = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
+    fencing = ", each in a fence of its own," if len(parts) > 1 else ""
+    wanted = f"the whole new {' and '.join(labels or paths)}{fencing}"
     if form == "search":
         wanted = "the SEARCH/REPLACE blocks"
-    elif not parts:
-        wanted = " and ".join(f"the whole new {path}" for path in paths)
-    else:
-        labels = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
-        whole = [path for path in paths if path not in windows]
-        fencing = ", each in a fence of its own," if len(parts) > 1 else ""
-        rest = f", and the whole new {' and '.join(whole)}," if whole else ""
-        wanted = f"the whole new {' and '.join(labels)}{fencing}{rest}"
     if plain:
         return f"{REMINDS}{wanted} with this change, in a code block.\n"
-    fences = {path: (marks or {}).get(path, "```") for path in paths}
-    lines = " and ".join(f"{mark}{path}" for path, mark in fences.items())
-    ends = " and ".join(sorted(dict.fromkeys(fences.values()), key=len)) or "```"
-    return f"{REMINDS}{wanted} between the lines {lines} and {ends}, and nothing else.\n"
+    lines = " and ".join(f"{mark}{path}" for path in paths)
+    return f"{REMINDS}{wanted} between the lines {lines} and {mark}, and nothing else.\n"
 
 
 def fence_grammar(path: str, mark: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from repoagent.agent.parse_reply import parse_reply
 from repoagent.config.layers import load_settings
 from repoagent.edit.prompt.build import prepare_prompt
-from repoagent.edit.prompt.formats import AnswerFormat, Form, choose_form, fits_whole, form_after, reminder
+from repoagent.edit.prompt.formats import AnswerFormat, Form, choose_form, fits_whole, form_after
 from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn
@@ -298,12 +298,6 @@ def test_unrequested_changes_are_reverted(
 def test_a_rename_to_another_name_than_requested_is_refused(repo: GitRepo) -> None:
     other = prepare_edit(repo, "Rename Basket.total_price to Basket.sum_price")
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
-
-
-def test_fences_are_named_in_the_order_of_their_files() -> None:
-    for marks in ({"n.md": "~~~", "a.py": "```"}, {"a.py": "```", "n.md": "~~~"}):
-        ending = f" and {' and '.join(marks.values())}, and nothing else.\n"
-        assert reminder("whole", list(marks), marks=marks).endswith(ending)
 
 
 def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:
