@@ -115,7 +115,7 @@ def remember_edit(
     """
     dirs, paths = layout_of(worktree), set[str | None]()
     commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())
-    contents = {change.name: change.after or b"" for change in changes}
+    written_paths = {change.name for change in changes}
 
     refusals = [turn.meta["reasons"].split() for turn in story.turns if "reasons" in turn.meta]
     reasons = tuple(refusals[-1]) if refusals and not done else ()
@@ -137,11 +137,11 @@ def remember_edit(
             last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
             turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
             append_turns(memory.conversation, *turns, again=again)
-        texts = [
-            (shorten_note(note), story.model)
-            for note in story.notes[:MOST]
-            if record.path in files_of_note(note, contents) or record.path not in contents
-        ]
+        texts = []
+        for note in story.notes[:MOST]:  # a note is about the files that it names, or else about all
+            named = {path for path in written_paths if PurePosixPath(path).name in note}
+            if not named or record.path in named or record.path not in written_paths:
+                texts.append((shorten_note(note), story.model))
         texts += lessons(story.request, story.turns, record.state, story.answer, story.model)
         blob = record.result_blob or record.source_blob
         notebook.add_notes(
@@ -174,18 +174,6 @@ def remember_edit(
         if path not in paths and data is not None:
             memory = remember_file(dirs, worktree, path, data, memory=memories.get(path))
             write(memory, FileChange.at(path, source.content, source.content), data)
-
-
-def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those it names, or else those that contain most of its code names. A note without
-    either is about all files."""
-    files = {path for path in contents if PurePosixPath(path).name in note}
-    if files:
-        return files
-    count = len(notebook.code_names(note))
-    missing = {path: len(notebook.missing_names(note, data)) for path, data in contents.items()}
-    least = min(missing.values(), default=count)
-    return {path for path, number in missing.items() if number == least or count == 0}
 
 
 def lessons(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.memory import files_of_note, lessons, undo_note
+from repoagent.edit.memory import lessons, undo_note
 from repoagent.llm.conversation import Turn
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, HELLO, QUESTION, Open, Run, Script, diff, greeting
@@ -105,14 +105,6 @@ def test_a_shortened_conversation_is_used(repo: GitRepo, run: Run, script: Scrip
     run("edit", "src/app.py", "what is greet for", "--yes")
     assert "shrimps, as I say" in script.prompts[0] and "lobsters" not in script.prompts[0]
     assert "shrimps, as I say" in path.read_text() and "Another answer." in path.read_text()
-
-
-def test_a_note_goes_to_the_file_that_it_is_about() -> None:
-    files = {"a/one.py": b"def parse(): ...\n", "b/two.py": b"def load(): ...\n"}
-    assert files_of_note("`parse` is slow", files) == {"a/one.py"}
-    assert files_of_note("`parse` feeds two.py", files) == {"b/two.py"}
-    assert files_of_note("both are slow", files) == set(files)
-    assert files_of_note("`other` is slow", files) == set(files)
 
 
 @pytest.mark.parametrize(
