@@ -230,8 +230,6 @@ _CI = "ci|cd|actions|checks?|deploy|build|pipelines?|travis|netlify|vercel|appve
 _SKIP_CI = re.compile(
     rf"(?i)[ \t]*(?:\[[ \t]*(?:(?:skip|no)[ -](?:{_CI})|(?:{_CI})[ -]skip)[ \t]*\]|\*\*\*NO_CI\*\*\*)"
 )
-_BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
-_FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECASE)
 
 
 def compose_message(account: str, instruction: str, trailer: str = "") -> str:
@@ -243,11 +241,14 @@ def compose_message(account: str, instruction: str, trailer: str = "") -> str:
     """
     first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
     while lines and not first:  # a line may turn out to be a trailer once its markup is removed
-        first = without_claims(_subject(lines.pop(0)), trailer)
+        first = without_claims(" ".join(lines.pop(0).strip().strip("#*").split()), trailer)
     by_model = bool(first)
     if not by_model:
         first, *lines = without_controls(instruction).strip().splitlines() or ["Edit files"]
-        first = _subject(first, capitalise=True)
+        first = " ".join(first.strip().strip("#*").split())
+        word = first.partition(" ")[0]
+        if word.isalpha() and word.islower():  # not if it looks like code
+            first = first[:1].upper() + first[1:]
     first, rest = first.removesuffix(".").removesuffix(":"), ""
     if len(first) > SUBJECT_WIDTH:
         space = first.rfind(" ", 0, SUBJECT_WIDTH - 1)
@@ -277,15 +278,6 @@ def without_claims(message: str, trailer: str = "", *, people: bool = True) -> s
         if not dropping:
             lines.append(line)
     return _SKIP_CI.sub("", "\n".join(lines))
-
-
-def _subject(line: str, *, capitalise: bool = False) -> str:
-    """The subject in a line without markup and "Sure, "; capitalised unless its first word looks like code."""
-    text = " ".join(_BOLD.sub(r"\1", line.strip().strip("#*")).split())
-    bare = _FILLER.sub("", text)
-    word = bare.split(" ", 1)[0]
-    changes = (capitalise or bare != text) and word.isalpha() and word.islower()
-    return bare[:1].upper() + bare[1:] if changes else bare
 
 
 def without_controls(text: str) -> str:

@@ -21,11 +21,10 @@ DESCRIBED = "Fix it\n\nsort-by: the name of a column\nIt skips [a list].\n\nFixe
         # code and markup in a subject
         ("fix: close the file", "", "fix: close the file\n"),
         ("foo_bar returns early", "", "foo_bar returns early\n"),
-        ("The docstring says **tries**:", "x", "The docstring says tries\n"),
+        ("The docstring says **tries**:", "x", "The docstring says **tries**\n"),
         ("**Fix the parser.**", "x", "Fix the parser\n"),
         ("Pass **kwargs on to **options", "x", "Pass **kwargs on to **options\n"),
         ("Compute 2**3**4 in __init__", "x", "Compute 2**3**4 in __init__\n"),
-        ("Sure, handle it", "x", "Handle it\n"),
         # prose is wrapped, lists and code are not
         (f"Subject\n\n{ITEM}", "", f"Subject\n\n{ITEM}"),
         ("Subject\n\n" + "words " * 20, "", "Subject\n\n" + "words " * 11 + "words\n" + "words " * 7 + "words\n"),
@@ -75,13 +74,13 @@ CLAIMS = [
 @pytest.mark.parametrize(
     "account",
     [
-        "Fix it\n\n{}\n", "{}\nFix it\n", "# {}\n\nFix it\n", "Sure, {}\n\nFix it", "Fix it\n\nWhy.\n\n{}\n\nMore words.",
+        "Fix it\n\n{}\n", "{}\nFix it\n", "# {}\n\nFix it\n", "Fix it\n\nWhy.\n\n{}\n\nMore words.",
         "Fix it\n\n" + "It was seen by all who work on this part of it, ok " * 4 + "{}", "Fix it\u2028{}\u2028", "Fix it\r\n\r\n{}\r\n",
     ],
 )  # fmt: skip
 def test_trailers_by_a_model_are_removed(account: str) -> None:
     for claim in CLAIMS:
         message = compose_message(account.format(claim), "Do it", "Made-With")
-        assert message.startswith("Fix it\n") or "# " in account or "Sure" in account
+        assert message.startswith("Fix it\n") or "# " in account
         name = claim.strip().split(":")[0].strip().lower()
         assert not any(line.strip().lower().startswith(name) for line in message.splitlines()), message
