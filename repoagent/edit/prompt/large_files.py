@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LONGEST = 110  # characters of a signature
 LONGEST_NAME = 60
-NEAR = 8  # definitions before and after a shown part that rank higher than others
 PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most
 LEAST_BYTES = 3 * 1024  # of one file, for any number of files
 BYTES_A_TOKEN = 3  # as in `estimate_tokens`
@@ -173,23 +172,8 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: Reques
 
 
 def _by_importance(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: RequestTerms) -> list[int]:
-    """The indexes of the definitions: the shown ones and their parents, then their neighbors, then those named with a
-    word of the request, then outer before inner ones."""
-    distance: dict[int, float] = {}  # from a shown part, of the definitions in, around or near it
-    starts = [symbol.first_line for symbol in symbols]
-    for part in parts:
-        low, high = bisect_left(starts, part.first), bisect_right(starts, part.last)
-        for number in range(max(0, low - NEAR), min(len(symbols), high + NEAR)):
-            away = max(low - number, number - high + 1, 0)
-            distance[number] = min(distance.get(number, away), away)
-        depth = None
-        for number in range(low - 1, -1, -1):  # the definitions that enclose the first line
-            if depth == 0:
-                break
-            if depth is None or symbols[number].depth < depth:
-                depth = symbols[number].depth
-                if symbols[number].last_line >= part.first:
-                    distance[number] = -1.0
+    """The indexes of the definitions: the shown ones, then those named with a word of the request, rare words first,
+    then outer before inner ones."""
     from repoagent.edit.prompt.relevance import WORD, known_terms
 
     known = known_terms({word for symbol in symbols for word in WORD.findall(symbol.name)}, query)
@@ -198,14 +182,13 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: 
         for symbol in symbols
     ]
     count = Counter(word for own in terms for word in own)
+    starts, shown = [symbol.first_line for symbol in symbols], set[int]()
+    for part in parts:
+        shown.update(range(bisect_left(starts, part.first), bisect_right(starts, part.last)))
 
-    def key(number: int) -> tuple[float, float, int]:
+    def key(number: int) -> tuple[bool, float, int, int]:
         named = sum(1 / count[word] for word in terms[number])
-        if number in distance:
-            return distance[number], -named, number
-        if named:
-            return NEAR - named, 0, number
-        return NEAR + 1 + symbols[number].depth, 0, number
+        return number not in shown, -named, symbols[number].depth, number
 
     return sorted(range(len(symbols)), key=key)
 
