@@ -30,7 +30,7 @@ from repoagent.storage import json_files
 from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import agent_types_block, find_agent_types
 from repoagent.tasks.changes.change_set import names_of
-from repoagent.tasks.changes.command_watch import CommandWatch, WriteGuard
+from repoagent.tasks.changes.command_watch import CommandWatch
 from repoagent.tasks.file_tools import change_tools, output_name, reading_tools, scratch_tool, writing_tool
 from repoagent.tasks.finish import FinishTool
 from repoagent.tasks.run_context import RunContext, RunRequest
@@ -201,8 +201,10 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
     def audit_all(events: Sequence[Mapping[str, object]]) -> None:
         json_files.record(context.layout, *({"run": context.run_dir.name, **event} for event in events))
 
-    sensitive = context.request.allow_sensitive
-    guard = WriteGuard(change_set, say, context.ui.approve, context.write, agreed, sensitive=sensitive)
+    watch = CommandWatch(
+        context.worktree, change_set, say, audit_all, context.ui.approve, context.write, agreed,
+        sensitive=context.request.allow_sensitive,
+    )  # fmt: skip
     if confinement.sandbox is not None:
         for sentence in confinement.sandbox.limits_of(confinement.policy):
             say(f"note: {sentence}")
@@ -217,7 +219,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         unshown=variables,
         why_ended=why_ended,
         seconds_left=lambda: context.model_setup.meter.left.seconds,
-        watch=CommandWatch(context.worktree, change_set, say, audit_all, guard),
+        watch=watch,
         audit=context.audit,
         shown_as=output_name,
         running=context.ui.running,

@@ -7,7 +7,6 @@ in the background becomes a candidate. A snapshot costs one `git status` and the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -43,23 +42,118 @@ def write_event(change: FileChange, kind: str, **details: object) -> dict[str, o
 
 
 @dataclass
-class WriteGuard:
-    """Asks the user about mass deletions and files that take effect when a folder is opened, and reverts them unless
-    the user agrees.
+class CommandWatch:
+    """Describes what commands change. Call it before a command, and call the function that it returns after the
+    command, to get a description for the model. `background` says whether a background command may have written since
+    the last call.
 
-    `agreed` gets the paths to which the user agreed. With `sensitive`, files that take effect on opening may be written
-    without asking.
+    say: gets a sentence about each change to the user's uncommitted work or to sensitive files, and each change in the
+        background
+    audit: gets an event for each written file
+    ask: asks the user about mass deletions and files that take effect when a folder is opened; they are reverted, with
+        `write`, unless the user agrees
+    agreed: gets the paths to which the user agreed
+    sensitive: whether files that take effect on opening may be written without asking
     """
 
+    worktree: WorkTree
     change_set: ChangeSet
     say: Say
-    ask: Callable[[ApprovalRequest], Verdict]
-    write: Write
-    agreed: Callable[[Sequence[str]], None]
+    audit: Audit = lambda _: None
+    ask: Callable[[ApprovalRequest], Verdict] = lambda _: Verdict(True)
+    write: Write = lambda _: None
+    agreed: Callable[[Sequence[str]], None] = lambda _: None
     sensitive: bool = False
-    _allowed: set[str] = field(default_factory=set, init=False)
 
-    def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
+    def __post_init__(self) -> None:
+        folders = tracked_folders(self.worktree)
+        self._look_at_executed = watch_executed(self.worktree.top, self.say, folders)
+        self._last: Snapshot | None = None  # reused, so that an unchanged file is read once
+        self._entries: set[FileChange] = set()  # of the change set, at the time of the last snapshot
+        self._allowed: set[str] = set()
+
+    def __call__(self, background: bool = False) -> Callable[[], str]:
+        previous, entries = self._last, self._entries
+        first = self._look()
+        texts: list[str] = []
+        done: Sequence[FileChange] = ()
+        if previous is None:
+            self._look_at_executed(first.repositories, tell=False)
+        elif background:
+            lead, touched = "While a command ran in the background, ", paths_of(entries ^ self._entries)
+            done, again, texts = snapshot.add_unattributed(self.change_set, previous, first, lead, touched)
+            if done:
+                self.say(
+                    f"note: you or a command in the background changed {describe_changes(done)}; that is not part of "
+                    "the run's change unless the model keeps it"
+                )
+            self._audit("background", done, again)
+        snapshot.store_snapshot(self.change_set, first.files)
+        return lambda: self._after(first, done, texts)
+
+    def _look(self) -> Snapshot:
+        self._last = snapshot.take_snapshot(self.worktree, self._last.files if self._last else {})
+        self._entries = {*self.change_set.changes, *self.change_set.candidates}
+        return self._last
+
+    def _after(self, first: Snapshot, in_background: Sequence[FileChange], texts: list[str]) -> str:
+        last = self._look()
+        acting = self._look_at_executed(last.repositories)
+        done = self._after_command(first, last, texts)
+        guarded = list(filter(None, self._guard([*in_background, *done], acting)))
+        if guarded:
+            self._look()
+        self._entries = {*self.change_set.changes, *self.change_set.candidates}
+        return "\n".join([*texts, *guarded])
+
+    def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
+        """Record what a command changed, and return it; adds sentences for the model to `texts`."""
+        change_set = self.change_set
+        changes: list[FileChange] = []
+        candidates: list[FileChange] = []
+        large: list[str] = []
+        candidate_names = {change.name for change in change_set.candidates}
+        for path, old, new, followed in snapshot.differences(self.worktree, earlier, later):
+            before = earlier.files.get(path)
+            tracked = (before or later.files[path]).tracked
+            if not followed:
+                large.append(path)
+                if tracked:
+                    size = "too large to track, so it is not in the commit"
+                    self.say(f"the command changed {quote_unless_plain(path)}, which is {size}")
+                continue
+            by_run = change_set.of(path) is not None
+            is_change = tracked or (by_run and path not in candidate_names)
+            (changes if is_change else candidates).append(FileChange.at(path, old, new))
+            if before is not None and old is not None and not by_run:
+                status = "holds your uncommitted work" if tracked else "git does not track"
+                self.say(f"the command changed {quote_unless_plain(path)}, which {status}; {_STORED}")
+        if changes:
+            change_set.wrote(changes)
+            texts.append(f"It changed {describe_changes(changes)}: that is now part of your change.")
+        if candidates:
+            change_set.add_candidates(candidates)
+        self._audit("command", [*changes, *candidates], large)
+        snapshot.discard_snapshot(change_set)
+        if untracked := [change for change in candidates if change_set.of(change.name)]:
+            texts.append(
+                f"It changed {describe_changes(untracked)}, which git does not track: that is not part of your "
+                'change unless you use <keep path="FILE"/>; <restore path="FILE"/> undoes it.'
+            )
+        if large:
+            texts.append(
+                f"It also changed {names_of(large)}, which cannot be part of your change: the files are too many, "
+                "too large or not regular files."
+            )
+        return [*changes, *candidates]
+
+    def _audit(self, by: str, changes: Sequence[FileChange], others: Sequence[str]) -> None:
+        """The content of `others` is unknown."""
+        kind = self.worktree.object_format
+        events = [write_event(change, kind, by=by) for change in changes]
+        self.audit([*events, *({"kind": "write", "by": by, "path": path} for path in others)])
+
+    def _guard(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         """Check what an ended command changed, and yield text for the model. The command's changes, `done`, must be in
         the change set.
 
@@ -137,108 +231,3 @@ class WriteGuard:
         except (RepoagentError, OSError) as error:
             return f"could not restore the previous content ({error}); check it by hand"
         return "could not restore the previous content; check it by hand"
-
-
-class CommandWatch:
-    """Describes what commands change. Call it before a command, and call the function that it returns after the
-    command, to get a description for the model. `background` says whether a background command may have written since
-    the last call."""
-
-    def __init__(
-        self,
-        worktree: WorkTree,
-        change_set: ChangeSet,
-        say: Say,
-        audit: Audit = lambda _: None,
-        guard: WriteGuard | None = None,
-    ) -> None:
-        """Set up the callbacks: `say` gets a sentence about each change to the user's uncommitted work or to
-        sensitive files, and each change in the background; `audit` gets an event for each written file."""
-        self.worktree, self.change_set = worktree, change_set
-        self.say, self.audit, self.guard = say, audit, guard
-        self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
-        self._last: Snapshot | None = None  # reused, so that an unchanged file is read once
-        self._entries: set[FileChange] = set()  # of the change set, at the time of the last snapshot
-
-    def __call__(self, background: bool = False) -> Callable[[], str]:
-        previous, entries = self._last, self._entries
-        first = self._look()
-        texts: list[str] = []
-        done: Sequence[FileChange] = ()
-        if previous is None:
-            self._look_at_executed(first.repositories, tell=False)
-        elif background:
-            lead, touched = "While a command ran in the background, ", paths_of(entries ^ self._entries)
-            done, again, texts = snapshot.add_unattributed(self.change_set, previous, first, lead, touched)
-            if done:
-                self.say(
-                    f"note: you or a command in the background changed {describe_changes(done)}; that is not part of "
-                    "the run's change unless the model keeps it"
-                )
-            self._audit("background", done, again)
-        snapshot.store_snapshot(self.change_set, first.files)
-        return lambda: self._after(first, done, texts)
-
-    def _look(self) -> Snapshot:
-        self._last = snapshot.take_snapshot(self.worktree, self._last.files if self._last else {})
-        self._entries = {*self.change_set.changes, *self.change_set.candidates}
-        return self._last
-
-    def _after(self, first: Snapshot, in_background: Sequence[FileChange], texts: list[str]) -> str:
-        last = self._look()
-        acting = self._look_at_executed(last.repositories)
-        done = self._after_command(first, last, texts)
-        guarded: list[str] = []
-        if self.guard is not None:
-            guarded = list(filter(None, self.guard.after([*in_background, *done], acting)))
-        if guarded:
-            self._look()
-        self._entries = {*self.change_set.changes, *self.change_set.candidates}
-        return "\n".join([*texts, *guarded])
-
-    def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
-        """Record what a command changed, and return it; adds sentences for the model to `texts`."""
-        change_set = self.change_set
-        changes: list[FileChange] = []
-        candidates: list[FileChange] = []
-        large: list[str] = []
-        candidate_names = {change.name for change in change_set.candidates}
-        for path, old, new, followed in snapshot.differences(self.worktree, earlier, later):
-            before = earlier.files.get(path)
-            tracked = (before or later.files[path]).tracked
-            if not followed:
-                large.append(path)
-                if tracked:
-                    size = "too large to track, so it is not in the commit"
-                    self.say(f"the command changed {quote_unless_plain(path)}, which is {size}")
-                continue
-            by_run = change_set.of(path) is not None
-            is_change = tracked or (by_run and path not in candidate_names)
-            (changes if is_change else candidates).append(FileChange.at(path, old, new))
-            if before is not None and old is not None and not by_run:
-                status = "holds your uncommitted work" if tracked else "git does not track"
-                self.say(f"the command changed {quote_unless_plain(path)}, which {status}; {_STORED}")
-        if changes:
-            change_set.wrote(changes)
-            texts.append(f"It changed {describe_changes(changes)}: that is now part of your change.")
-        if candidates:
-            change_set.add_candidates(candidates)
-        self._audit("command", [*changes, *candidates], large)
-        snapshot.discard_snapshot(change_set)
-        if untracked := [change for change in candidates if change_set.of(change.name)]:
-            texts.append(
-                f"It changed {describe_changes(untracked)}, which git does not track: that is not part of your "
-                'change unless you use <keep path="FILE"/>; <restore path="FILE"/> undoes it.'
-            )
-        if large:
-            texts.append(
-                f"It also changed {names_of(large)}, which cannot be part of your change: the files are too many, "
-                "too large or not regular files."
-            )
-        return [*changes, *candidates]
-
-    def _audit(self, by: str, changes: Sequence[FileChange], others: Sequence[str]) -> None:
-        """The content of `others` is unknown."""
-        kind = self.worktree.object_format
-        events = [write_event(change, kind, by=by) for change in changes]
-        self.audit([*events, *({"kind": "write", "by": by, "path": path} for path in others)])
