@@ -219,7 +219,7 @@ class RunSession:
         """Settle the work of an earlier process, and start the conversation."""
         context, requests, ui = self.context, self.requests, self.context.ui
         resumed = self.state.turns and not context.request.parent
-        adopted = merge_changes(context, self.live.adopted) if resumed else ""
+        adopted = merge_changes(context) if resumed else ""
         self.state = start_conversation(context, self.state, self.confinement, adopted)
         hash_kind = context.worktree.object_format
         written = {

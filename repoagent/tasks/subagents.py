@@ -150,9 +150,8 @@ class Subagent:
         self._events.put(None)
 
 
-def merge_changes(context: RunContext, count: Callable[[RunRecord], None]) -> str:
-    """Merge the changes of subagents after a kill, and return a report for the model. `count` gets the record of each
-    subagent whose result is not in the conversation yet."""
+def merge_changes(context: RunContext) -> str:
+    """Merge the changes of subagents after a kill, and return a report for the model."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
     for run in subagents_of(read_run(context.run_dir), list_runs(context.layout, warn=context.ui.say)):
@@ -165,7 +164,6 @@ def merge_changes(context: RunContext, count: Callable[[RunRecord], None]) -> st
             continue
         run = read_run(run.run_dir)  # its lock is free: it has ended
         if _id_of(run.name) not in conversation:
-            count(run.record)
             if run.state in ("done", "answered"):
                 texts.append(_result(run, run.record.text, ok=True))
             else:
@@ -231,10 +229,9 @@ class SubagentPool:
             subagent.end()
         meter = self.context.model_setup.meter
         meter.lent.clear()
-        if whole := meter.whole:  # the run itself counts them when it is resumed
-            for subagent in self.running.values():
-                run = read_run(RunDirectory(self.context.layout, subagent.name))
-                whole.count(*subagent.used(run.record))
+        for subagent in self.running.values():
+            run = read_run(RunDirectory(self.context.layout, subagent.name))
+            meter.count(*subagent.used(run.record))
         self.running.clear()
 
     def delegate(self, action: Action) -> Observation:

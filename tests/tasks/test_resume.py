@@ -223,9 +223,9 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo) -> None:
         "The subagent (run-20260101-000001-abcde1) did not finish: 2 calls, 2,200 tokens",
     ):
         assert said in model.last_prompt
-    assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
+    assert record(repo)["tokens"] == used + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
-    assert model.last_prompt.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500
+    assert model.last_prompt.count("The end.") == 1
 
 
 @pytest.mark.parametrize("written", [True, False])

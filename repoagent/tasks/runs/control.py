@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ENDING = ".md"
 LARGEST = 256 * 1024  # bytes of a message
-_POLL = (0.05, 0.5)  # seconds between two checks while waiting for a run: the first, the longest
+_POLL = 0.2  # seconds between two checks while waiting for a run
 _WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
 
 
@@ -113,13 +113,11 @@ def terminate_run(run: Run) -> list[Run]:
 def wait_for_run(run: Run, timeout: float | None = None) -> Run:
     """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    poll, longest = _POLL
     while (run := read_run(run.run_dir)).is_live:
-        remaining = longest if deadline is None else deadline - time.monotonic()
+        remaining = _POLL if deadline is None else deadline - time.monotonic()
         if remaining <= 0:
             raise StillRunning(f"{run.name} is still {run.state} after {timeout:g} s")
-        time.sleep(min(poll, remaining))
-        poll = min(poll * 1.5, longest)
+        time.sleep(min(_POLL, remaining))
     return run
 
 
@@ -203,17 +201,11 @@ class LiveRun:
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
         """Record the progress of this process, added to that of earlier ones. `activity` is the next step; `cost` is
         None if a price is unknown."""
-        spent = self._with_earlier(turns, usage.total, cost)
-        self._update(activity=first_line(mask(activity)), **spent)
-
-    def adopted(self, child: RunRecord) -> None:
-        """Add the usage of a subagent that an earlier process of this run started but did not count."""
-        self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
-
-    def _with_earlier(self, turns: int, tokens: int, cost: float | None) -> dict[str, Any]:
         before = self._earlier
-        cost = None if cost is None or before.cost is None else before.cost + cost
-        return {"turns": before.turns + turns, "tokens": before.tokens + tokens, "cost": cost}
+        self._update(
+            turns=before.turns + turns, activity=first_line(mask(activity)), tokens=before.tokens + usage.total,
+            cost=None if cost is None or before.cost is None else before.cost + cost,
+        )  # fmt: skip
 
     def committed(self, commits: Sequence[str]) -> None:
         """Record the commits of this process; `commits` has all of them, not only new ones."""
