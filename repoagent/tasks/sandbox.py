@@ -28,13 +28,12 @@ from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 
 
-@dataclass
+@dataclass(frozen=True)
 class HiddenFiles:
     """The files of `worktree` for which `why_not` gives a reason to hide them."""
 
     worktree: WorkTree
     why_not: Callable[[str], str | None]
-    _index: tuple[tuple[int, ...], dict[str, Known], list[str]] = ((), {}, [])
 
     def __call__(self) -> Mapping[str, Known]:
         """The hidden paths, each mapped to "tracked" for a tracked secret, "excluded" for another tracked file, or ""
@@ -42,35 +41,22 @@ class HiddenFiles:
 
         A folder that is hidden as a whole is one path. Ignored folders and other repositories are read one level deep.
         """
-        tracked, submodules = self._tracked()
+        tracked = list_files(self.worktree, "--cached")
         untracked = list_files(self.worktree, "--others", "--exclude-standard")
         ignored = list_files(self.worktree, "--others", "--ignored", "--exclude-standard", "--directory")
-        paths = {*untracked, *ignored, *submodules}
+        paths = {*untracked, *ignored, *(f"{path}/" for path in submodule_paths(self.worktree))}
         for folder in [path for path in paths if path.endswith("/")]:
             with suppress(OSError), os.scandir(f"{self.worktree.top}/{folder}") as entries:
                 slash = {True: "/", False: ""}
                 paths |= {
                     f"{folder}{entry.name}{slash[entry.is_dir(follow_symlinks=False)]}" for entry in entries
                 }
-        paths |= folders_above(paths)
-        hidden = [path.rstrip("/") for path in paths if self._hides(path)]
-        return {**dict.fromkeys(hidden, ""), **tracked}
-
-    def _tracked(self) -> tuple[dict[str, Known], list[str]]:
-        """The hidden tracked files with the hidden folders above tracked files, and the submodules; read again when the
-        index changes."""
-        signature: tuple[int, ...] = ()
-        with suppress(OSError):
-            status = os.lstat(os.environ.get("GIT_INDEX_FILE") or self.worktree.git_dir / "index")
-            signature = (status.st_ctime_ns, status.st_mtime_ns, status.st_ino)
-        if not signature or signature != self._index[0]:
-            paths = list_files(self.worktree, "--cached")
-            known: dict[str, Known] = {
-                path: "tracked" if holds_secrets(path) else "excluded" for path in paths if self._hides(path)
-            }
-            known |= {path.rstrip("/"): "" for path in folders_above(paths) if self._hides(path)}
-            self._index = (signature, known, [f"{path}/" for path in submodule_paths(self.worktree)])
-        return self._index[1:]
+        paths |= folders_above({*paths, *tracked})
+        hidden: dict[str, Known] = {path.rstrip("/"): "" for path in paths if self._hides(path)}
+        hidden |= {
+            path: "tracked" if holds_secrets(path) else "excluded" for path in tracked if self._hides(path)
+        }
+        return hidden
 
     def _hides(self, path: str) -> bool:
         return self.why_not(path) is not None and path.rpartition("/")[2] != ".git" and "/.git/" not in path
