@@ -138,10 +138,7 @@ def confined_check(
     sandbox = find_sandbox()
     if sandbox is None:
         return None
-    policy = _policy(worktree, settings, scratch)
-    if not worktree.git_dir.exists():  # a patch outside of any repository
-        return sandbox.wrap(argv, policy), scrub_environment(os.environ, policy)
-    return _confinement(worktree, policy, sandbox).program(argv)
+    return _confinement(worktree, _policy(worktree, settings, scratch), sandbox).program(argv)
 
 
 def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
@@ -154,19 +151,14 @@ def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) ->
 
 
 def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
-    run_on_opening: tuple[Path, ...] = ()
     top = worktree.top
-    keep_paths = [
-        top / ".git", top / ".repoagent", layout_of(worktree).root, worktree.git_dir, worktree.common_dir
-    ]  # fmt: skip
-    if worktree.git_dir.exists():
-        keep_paths += sensitive_files.files_obeyed_by_git(worktree)
-        run_on_opening = sensitive_files.files_run_on_opening(worktree)
+    git_paths = (top / ".git", worktree.git_dir, worktree.common_dir)
+    keep_paths = (*git_paths, top / ".repoagent", layout_of(worktree).root)
     return Policy(
         top,
         scratch,
-        keep=tuple(dict.fromkeys(keep_paths)),
-        shield=run_on_opening,
+        keep=tuple(dict.fromkeys((*keep_paths, *sensitive_files.files_obeyed_by_git(worktree)))),
+        shield=sensitive_files.files_run_on_opening(worktree),
         hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
         also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
         also_read=(top,),
