@@ -257,14 +257,3 @@ def test_untracked_files_are_committed_whole_with_include_dirty(repo: GitRepo) -
     outcome, _, _ = go(repo, prompt="", commit=Options(include_dirty=True))
     assert committed(repo) == ["f.txt"]
     assert (outcome.turns, repo.status()) == (0, "")
-
-
-@pytest.mark.soak
-def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
-    made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
-    _, _, user = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto")
-    first, second = (seen.text for seen in user.observations[:2])
-    reason = "the files are too many, too large or not regular files"
-    assert "and 1980 more, which git does not track" in first
-    assert f"and 80 more, which cannot be part of your change: {reason}" in first
-    assert "It changed u/x0001, which git does not track" in second

@@ -24,7 +24,7 @@ from tests.tasks.bare import NAME, User
 
 MODEL = "anthropic/claude-sonnet-5-5"
 CHECK = "python3 -S tests/run.py"
-PYTHON: dict[str, str | bytes] = {
+PYTHON = {
     "README.md": "# convert\n\nConverts units.\n\n## Options\n\n- `--digits N` rounds.\n",
     "CONTRIBUTING.md": "# Contributing\n\nRun `make check` before you commit.\n",
     "Makefile": f"check:\n\t{CHECK}\n",
@@ -47,10 +47,6 @@ PYTHON: dict[str, str | bytes] = {
         "\n\ndef test_no_digits():\n    assert rounded(2.6, 0) == '3', rounded(2.6, 0)\n"
     ),
     "docs/mass.md": "# Mass\n\nOne kilogram is 2.204623 pounds.\n",
-    "docs/area.md": "# Area\n\nOne hectare is 2.471054 acres.\n",
-    "docs/manual.md": "# tool\r\n\r\nAdds two numbers.\r\n\r\n## Exit\r\n\r\n0 when it could.\r\n",
-    "docs/auteurs.txt": "Les auteurs de ce programme:\nRené Müller\nFrançoise Géraud\n".encode("latin-1"),
-    "docs/last.txt": "first\nsecond\nthe last line has no end",
 }
 
 Reply = str | Callable[[Received], str]

@@ -10,31 +10,11 @@ import pytest
 
 from repoagent.errors import CheckFailed, Exit, LimitReached, NothingDone
 from repoagent.llm.usage import Limits
-from tests.llm.providers.messages_server import Received, status, text
+from tests.llm.providers.messages_server import Received, text
 from tests.tasks.bare import NAME
 from tests.tasks.scenarios.stage import BUMP, FIX, Look, Stage, change, finish, seen
 
 Make = Callable[..., Stage]
-
-
-@pytest.mark.parametrize(
-    ("path", "old", "new", "data"),
-    [
-        ("docs/manual.md", "0 when it could.", "0 or 1.", (b"0 when it could.\r\n", b"0 or 1.\r\n")),
-        ("docs/auteurs.txt", "René Müller", "René Möller", (b"Ren\xe9 M\xfcller\n", b"Ren\xe9 M\xf6ller\n")),
-        ("docs/last.txt", "the last line has no end", "no end", (b"the last line has no end", b"no end")),
-    ],
-    ids=["crlf", "latin-1", "no final newline"],
-)
-def test_only_the_edited_words_of_a_file_change(
-    stage: Make, path: str, old: str, new: str, data: tuple[bytes, bytes]
-) -> None:
-    task = stage()
-    before = task.repo.read(path)
-    edit = seen(old, change(path, old, new))
-    task.go(f'<read path="{path}"/>', edit, finish("Reword"), prompt="Reword it.")
-    assert task.repo.read(path) == before.replace(*data) != before
-    task.whole(path)
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -52,20 +32,6 @@ def test_the_users_work_in_the_same_file_stays_uncommitted(stage: Make, staged: 
     letters = "M " if staged else " M"
     assert task.repo.status() == f"{letters} convert/rounding.py\nM  docs/mass.md\n?? notes.txt\n"
     task.whole("convert/rounding.py")
-
-
-def test_create_rename_and_delete(stage: Make) -> None:
-    patches = (
-        "```diff\ndiff --git a/docs/mass.md b/docs/weight.md\nrename from docs/mass.md\nrename to docs/weight.md\n"
-        "--- a/docs/mass.md\n+++ b/docs/weight.md\n@@\n-# Mass\n+# Weight\n"
-        "--- a/docs/area.md\n+++ /dev/null\n@@\n-# Area\n-\n-One hectare is 2.471054 acres.\n"
-        "--- /dev/null\n+++ b/docs/README.md\n@@\n+# docs\n```\n"
-    )
-    task = stage()
-    reads = '<read path="docs/mass.md"/>\n<read path="docs/area.md"/>'
-    ends = seen("README.md\n(.|\n)*weight.md\n", finish("Turn mass into weight"))
-    assert task.go(reads, patches, "<run>ls docs</run>", ends, prompt="Rename it.").kind == "done"
-    task.whole("docs/README.md", "docs/area.md", "docs/mass.md", "docs/weight.md")
 
 
 @pytest.mark.parametrize("by", ["hook", "before_finish"])
@@ -174,15 +140,6 @@ def test_a_plan_first_and_the_users_task_then(stage: Make) -> None:
     )  # fmt: skip
     assert plan.read_text().count("\n- [x]") == 3
     task.whole("CONTRIBUTING.md", "README.md")
-
-
-def test_an_overloaded_server_is_retried(stage: Make) -> None:
-    """No action of an incomplete reply is performed, and each call is counted."""
-    task = stage()
-    failing = {2: status(529), 4: status(500)}
-    task.behave = lambda received, reply: failing.get(len(task.requests), reply)
-    assert task.go(*BUMP, prompt="Say all units.").turns == task.record()["turns"] == 5
-    task.whole("README.md")
 
 
 def test_two_sub_agents_in_parallel(stage: Make) -> None:
