@@ -265,8 +265,8 @@ class RunSession:
         if news := plan_news(context.run_dir.plan, state.turns, names, state.nonce):
             yield news
         before_turn = self.toolset.hooks("before_turn", context.model_setup.meter.attempts + 1).text
-        texts = [*self.toolset.notices(), before_turn]
-        if text := "\n\n".join(filter(None, texts)):
+        texts = [text for notices in self.toolset.notices for text in notices()]
+        if text := "\n\n".join(filter(None, [*texts, before_turn])):
             yield extra_turn("observation", mask(text), "notice")
 
     def _record_turn(self, activity: str) -> None:

@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 
 from repoagent.agent.loop import why_skipped
@@ -34,7 +33,7 @@ from repoagent.uses.request_symbols import start_search
 
 NAMES = "names"  # the kind of the turn that lists where names are defined
 ENVIRONMENT = "environment"  # the kind of its turn
-LISTED = 600  # characters of the listing of the top folder
+LISTED = 40  # names of the top folder
 # Not repeated after a kill, because it is unknown how much they did.
 NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
@@ -129,11 +128,10 @@ def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
 def current_folder(top: Path) -> str:
     """The current directory relative to `top`; "" at the top and outside of it."""
     try:
-        folder = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
+        folder = Path.cwd().resolve()
     except OSError:  # it was removed
         return ""
-    outside = folder in {os.curdir, os.pardir} or folder.startswith(os.pardir + os.sep)
-    return "" if outside else folder
+    return "/".join(folder.relative_to(top).parts) if folder.is_relative_to(top) else ""
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
@@ -164,11 +162,7 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
         lines.append(f"mode {gate.mode}: the user is asked about {' and '.join(actions)}{rules}")
     if context.request.check and edits:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
-    names = tuple(_top(context))
-    lengths = accumulate(len(quote_unless_plain(name)) + 1 for name in names)
-    listed = list(map(quote_unless_plain, names[: sum(length <= LISTED for length in lengths)]))
-    omitted = [f"and {len(names) - len(listed)} more"] if len(names) > len(listed) else []
-    lines.append(f"top folder: {' '.join([*listed, *omitted]) or 'empty'}")
+    lines.append(f"top folder: {names_of(tuple(_top(context)), LISTED) or 'empty'}")
     return "This run:\n" + "\n".join(lines)
 
 

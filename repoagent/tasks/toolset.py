@@ -4,7 +4,7 @@ hooks."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -84,21 +84,14 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
 
 @dataclass
 class Toolset:
-    """The tools of a run, the parts of the prompt about them, and the objects that they depend on."""
+    """The tools of a run, the parts of the prompt about them, and the objects that they depend on. Each of `notices`
+    returns reports on background work that has ended since its last call."""
 
     tools: tuple[Tool, ...]
     parts: list[Part]
-    runner: CommandRunner
     hooks: UserHooks
     finishing: FinishTool
-    kernel: KernelSession | None = None
-    subagents: SubagentPool | None = None
-
-    def notices(self) -> Iterator[str]:
-        """Reports on background work that has ended since the last call."""
-        for source in (self.runner, self.subagents):
-            if source is not None:
-                yield from source.notices()
+    notices: Sequence[Callable[[], Iterable[str]]]
 
 
 def create_toolset(context: RunContext, confinement: Confinement, stack: ExitStack) -> Toolset:
@@ -115,6 +108,7 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
     runner = _command_runner(context, confinement)
     stack.callback(runner.close)
     finishing = FinishTool(context, hooks, confinement)
+    notices: list[Callable[[], Iterable[str]]] = [runner.notices]
 
     def after_edit(paths: Sequence[str]) -> str:
         if hooks.commands["after_edit"] is None:
@@ -164,7 +158,6 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
         tools.append(kernel.tool())
     tools += _browse_tools(context, confinement)
     parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
-    subagents = None
     if not request.parent:  # a subagent has neither plugins nor subagents
         plugins = plugin_tools(
             top, settings.texts("run.tools"), used={tool.name for tool in tools}, decide=context.gate.decide,
@@ -177,11 +170,12 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
         names = frozenset(tool.name for tool in tools)
         subagents = SubagentPool(context, types, names, context.model_setup.model.spec)
         stack.callback(subagents.close)
+        notices.append(subagents.notices)
         wait = next((tool for tool in tools if tool.name == "wait"), None)
         tools = [tool for tool in tools if tool is not wait] + [*delegate_tools(subagents, wait)]
         parts.append(Part(agent_types_block(types), "agents"))
     allowed = [tool for tool in tools if request.tools is None or tool.name in request.tools | ALWAYS]
-    return Toolset(tuple(map(limited, allowed)), parts, runner, hooks, finishing, kernel, subagents)
+    return Toolset(tuple(map(limited, allowed)), parts, hooks, finishing, notices)
 
 
 def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:

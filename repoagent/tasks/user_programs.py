@@ -278,7 +278,6 @@ class UserHooks:
     commands: Mapping[Event, str | None]
     audit: Audit = lambda event: None
     confined: Callable[[Sequence[str]], tuple[list[str], Mapping[str, str]] | None] = lambda argv: None
-    timeout: float = HOOK_TIMEOUT
 
     def __call__(self, event: Event, turn: int = 0, paths: Sequence[str] | None = None) -> HookAnswer:
         """Run the hook for `event`, if there is one. `paths` are those that an edit or the run has changed."""
@@ -297,7 +296,7 @@ class UserHooks:
         try:
             ran = start(
                 argv, top=self.top, stdin=json.dumps(message) + "\n", env={**env, **variables},
-                timeout=self.timeout, together=True,
+                timeout=HOOK_TIMEOUT, together=True,
             )  # fmt: skip
         except Refused as error:
             return HookAnswer(False, f"run.{event}: {error}.")
