@@ -268,10 +268,11 @@ def _read_change(folder: Path, item: object) -> FileChange:
     texts = [values.get(key) for key in ("old_path", "path", "old_mode", "mode")]
     old_path, path, old_mode, new_mode = texts
     is_text = all(value is None or isinstance(value, str) for value in texts)
+    damaged = Refused(
+        f"{folder} is not a complete record of a run's changes; commit the changes by hand, or start a new run"
+    )
     if not is_text or not (old_path or path) or not _MODES.issuperset((old_mode, new_mode)):
-        raise Refused(
-            f"{folder} is not a valid record of a run's changes; commit the changes by hand, or start a new run"
-        )
+        raise damaged
     for name in filter(None, (old_path, path)):
         check_path(name)
     sides: list[Content | None] = []
@@ -279,10 +280,7 @@ def _read_change(folder: Path, item: object) -> FileChange:
         is_digest = isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)
         data = read_regular(folder / "bytes" / str(digest)) if is_digest else None
         if digest and (data is None or sha256(data).hexdigest() != digest):
-            raise Refused(
-                f"{folder} lacks the content of {path or old_path}, so this run's changes are unknown; "
-                "commit them by hand, or start a new run"
-            )
+            raise damaged
         sides.append(None if data is None else Content(data, mode or REGULAR))
     return FileChange(old_path, path, *sides)
 
@@ -335,7 +333,7 @@ def names_of(paths: Sequence[str], most: int = _NAMED) -> str:
 def describe_changes(changes: Sequence[FileChange]) -> str:
     """Like `names_of`, but marks new and deleted files."""
     texts = []
-    for change in changes[:_NAMED]:
+    for change in changes:
         status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
         texts.append(quote_unless_plain(change.name) + status)
-    return ", ".join(texts) + (f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else "")
+    return list_some(texts, _NAMED)

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,7 +21,7 @@ from repoagent.errors import Busy, Exit, LimitReached, NothingDone, Refused, Rep
 from repoagent.memory import conversation_log
 from repoagent.memory.conversations import conversation_named, is_reserved
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, remove_temporary_files, set_aside, write_whole
+from repoagent.storage.atomic import read_regular, remove_temporary_files, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Warn, ensure_root, to_stderr
 from repoagent.storage.locks import hold_lock, lock_holder
@@ -214,9 +214,8 @@ class LiveRun:
     def control(self) -> dict[str, str]:
         """Return the new messages, in order, as a mapping from file names to texts.
 
-        The next call of this method or of `confirm` confirms that the conversation contains them. Links and files above
-        LARGEST are renamed with a warning. Raises RunStopped if the user stops the run, Refused if the inbox is not a
-        folder.
+        The next call of this method or of `confirm` confirms that the conversation contains them. Raises RunStopped if
+        the user stops the run, Refused if the inbox is not a folder, or a message is a link or larger than LARGEST.
         """
         self.confirm()
         if any(map(os.path.lexists, self._stops)):
@@ -227,16 +226,7 @@ class LiveRun:
             )
         texts: dict[str, str] = {}
         for name in _messages(self.run_dir.inbox):
-            path = self.run_dir.inbox / name
-            try:
-                data = read_regular(path, most=LARGEST)
-            except Refused as error:
-                with suppress(FileNotFoundError):
-                    self._warn(
-                        f"{error}; renamed it to {set_aside(path).name} and did not pass it to the run"
-                    )
-                continue
-            if data:
+            if data := read_regular(self.run_dir.inbox / name, most=LARGEST):
                 texts[name] = data.decode("utf-8-sig", "replace")
         self._handed_out = [*texts]
         return texts

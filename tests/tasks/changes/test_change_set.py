@@ -156,5 +156,5 @@ def test_missing_bytes_are_reported(change_set: ChangeSet) -> None:
     write(change_set, "f", OLD, ONE)
     for file in (change_set.folder / "bytes").iterdir():
         file.unlink()
-    with pytest.raises(Refused, match="lacks the content of f"):
+    with pytest.raises(Refused, match="is not a complete record"):
         again(change_set)
