@@ -6,7 +6,6 @@ A message is one clear sentence on what is wrong and what to do next, without se
 
 from __future__ import annotations
 
-import re
 import sys
 from enum import IntEnum
 from pathlib import Path
@@ -106,29 +105,20 @@ class Busy(RepoagentError):
 
 
 PACKAGE = "git-repoagent"
-_EXTRAS = re.compile(rf'name = "{PACKAGE}"[^}}]*extras = \[([^\]]*)\]')
 
 
 def install_extra(extra: str) -> str:
     """The command that installs one of repoagent's extras: `pip install 'git-repoagent[local]'`."""
-    receipt = Path(sys.prefix, "uv-receipt.toml")
-    if receipt.is_file():
-        return f"uv tool install {_for_uv(receipt, extra)}"
-    return install_package(f"'{PACKAGE}[{extra}]'")
+    requirement = f"'{PACKAGE}[{extra}]'"
+    if Path(sys.prefix, "uv-receipt.toml").is_file():
+        return f"uv tool install {requirement}"
+    return install_package(requirement)
 
 
 def install_package(requirement: str) -> str:
     """The command, quoted for a shell, that installs `requirement` into repoagent's environment."""
-    receipt = Path(sys.prefix, "uv-receipt.toml")
-    if receipt.is_file():
-        return f"uv tool install {_for_uv(receipt)} --with {requirement}"
+    if Path(sys.prefix, "uv-receipt.toml").is_file():
+        return f"uv tool install {PACKAGE} --with {requirement}"
     if Path(sys.prefix, "pipx_metadata.json").is_file():
         return f"pipx inject {PACKAGE} {requirement}"
     return f"pip install {requirement}"
-
-
-def _for_uv(receipt: Path, *more: str) -> str:
-    """The requirement with all installed extras: `uv tool install` removes those that are not named."""
-    installed = _EXTRAS.search(receipt.read_text("utf-8", "replace"))
-    extras = sorted({*more, *re.findall(r"[\w-]+", installed[1] if installed else "")})
-    return f"'{PACKAGE}[{','.join(extras)}]'" if extras else PACKAGE

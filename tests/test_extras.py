@@ -16,7 +16,6 @@ from repoagent.errors import install_extra, install_package
 # as pipx 1.18 and uv 0.13 write them
 PIPX = ("pipx_metadata.json", '{"main_package": {"package": "git-repoagent"}}')
 UV = ("uv-receipt.toml", '[tool]\nrequirements = [{ name = "git-repoagent" }]\n')
-UV_MCP = ("uv-receipt.toml", '[tool]\nrequirements = [{ name = "git-repoagent", extras = ["mcp"] }]\n')
 
 
 @pytest.mark.parametrize(
@@ -32,11 +31,6 @@ UV_MCP = ("uv-receipt.toml", '[tool]\nrequirements = [{ name = "git-repoagent", 
             UV,
             "uv tool install 'git-repoagent[local]'",
             "uv tool install git-repoagent --with tree-sitter-swift",
-        ),
-        (
-            UV_MCP,  # the extras that are there stay
-            "uv tool install 'git-repoagent[local,mcp]'",
-            "uv tool install 'git-repoagent[mcp]' --with tree-sitter-swift",
         ),
     ],
 )
