@@ -71,11 +71,8 @@ class TerminalInterface:
     ending: str = ""
     _refused: list[Observation] = field(default_factory=list, repr=False)  # refused edits of this reply
     _tail: str = field(default="", repr=False)  # the last failure, for the error that ends the run
-    _declined: set[str] = field(default_factory=set, repr=False)  # declined diffs
     _since: float = field(default_factory=seconds_waited, repr=False)
     _words: ProseFilter = field(default_factory=ProseFilter, repr=False)
-    _first: str = field(default="", repr=False)  # the diff as the model sent it
-    _shown: tuple[str, str] = field(default=("", ""), repr=False)  # diff and message of the last question
 
     @property
     def waited(self) -> float:
@@ -164,11 +161,7 @@ class TerminalInterface:
         """Show the diff and ask. With --yes, which is required in a pipe, the answer is yes."""
         self._show_refused()
         self.working.quiet()
-        self._first = self._first or proposal.diff
-        if self.terminal.error_tty and proposal.diff in self._declined:
-            self.terminal.note("same diff as before")
-        elif self.terminal.error_tty and self._shown != (proposal.diff, proposal.message):
-            self._shown = (proposal.diff, proposal.message)
+        if self.terminal.error_tty:
             self._show(proposal)
         choices = dict(CHOICES)
         if not self.model:
@@ -185,8 +178,6 @@ class TerminalInterface:
             return Decision("yes", changes=choose_hunks(self.terminal, proposal.changes), by_person=True)
         if answer == "q" or not self.model:
             return Decision("no")
-        self._declined |= {proposal.diff, self._first}
-        self._first = ""
         return Decision("no", reason=self.terminal.ask_line("Tell the model why (leave empty to stop)"))
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:

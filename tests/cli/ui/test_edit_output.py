@@ -147,7 +147,7 @@ def test_the_words_of_an_edit_and_its_answer_are_rendered_once(script: Script, s
     with screen("edit", "src/app.py", "why", LC_ALL="C.UTF-8", NO_COLOR="1") as window:
         window.end()
     shown = CONTROL.sub("", window.seen)
-    assert "# Why\nIt is not needed.\n" in shown and "\na  b\n─  ─\n1  2\n" in shown
+    assert "# Why\nIt is not needed.\n" in shown and "\na   b\n─────\n1   2\n" in shown
     assert shown.count("not needed") == 1 and "**" not in shown
 
 
