@@ -17,7 +17,7 @@ from repoagent.cli.session import (
     select_fields,
     write_json,
 )
-from repoagent.cli.ui.table import Cell, Column, Page, share_bar
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import sanitize
 from repoagent.errors import Exit, ModelError, UsageError
 
@@ -204,11 +204,9 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool) -> Non
     terminal.note(f"{prompt.tokens:>8,}  total tokens (estimated)")
 
 
-_BAR = 12  # columns
 _COLUMNS = (
     Column("block", cut="middle", least=24),
     Column("tokens", right=True),
-    Column("", dropped=2),
     Column("cache"),
     Column("from", dropped=1),
 )
@@ -219,20 +217,16 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
     for warning in prompt.warnings:
         terminal.warn(warning)
     page = Page.of(terminal)
-    most = max(1, *(block.tokens for block in prompt.blocks))
     label = "cache breakpoint"
     ruler = f"── {label} {'─' * max(2, min(page.width or 60, 60) - len(label) - 4)}"
     rows: list[tuple[Cell, ...]] = []
     below = {}
     for number, block in enumerate(prompt.blocks):
-        share = share_bar(block.tokens / most, _BAR)
         cached = "cached" if block.cached else ""
-        rows.append(
-            ((sanitize(block.part.name),), (f"{block.tokens:,}",), (share,), (cached,), (block.source,))
-        )
+        rows.append(((sanitize(block.part.name),), (f"{block.tokens:,}",), (cached,), (block.source,)))
         if block.part.cache:
             below[number] = [page.paint(ruler, "dim")]
-    rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",), ("",)))
+    rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",)))
     page.write(page.table(_COLUMNS, rows, below), terminal)
     part = prompt.tokens / prompt.window if prompt.window else 0.0
     share = f"{part:.0%}" if part >= 0.01 else "less than 1%"

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session, select_fields, write_json
-from repoagent.cli.ui.table import Page
-from repoagent.display_text import display_width, one_line, plural
+from repoagent.cli.ui.table import Cell, Column, Page
+from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit
 
+_COLUMNS = (Column("level"), Column("check"), Column("result"))
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 EPILOG = """\b
@@ -40,14 +41,13 @@ def command(session: Session, as_json: bool) -> Exit:
         write_json(terminal, {"checks": rows, "count": levels})
     else:
         page = Page.of(terminal)
-        wide = max(display_width(check.name) for check in checks)
-        indent = " " * (11 + wide)
-        for check in checks:  # level, name and result in a row, the remedy below it
-            result, *rest = page.wrap(one_line(check.result), indent=indent)
-            advice = page.wrap(f"-> {one_line(check.advice)}", indent=indent) if check.advice else []
-            level = page.paint(check.level, STYLES[check.level]) + " " * (9 - len(check.level))
-            name = check.name + " " * (wide - display_width(check.name) + 2)
-            page.write([f"{level}{name}{result[len(indent) :]}", *rest, *advice], terminal)
+        cells: list[tuple[Cell, ...]] = []
+        below: dict[int, list[str]] = {}
+        for number, check in enumerate(checks):
+            cells.append(((check.level, STYLES[check.level]), check.name, one_line(check.result)))
+            if check.advice:
+                below[number] = page.wrap(f"-> {one_line(check.advice)}", indent="         ")
+        page.write(page.table(_COLUMNS, cells, below), terminal)
         counts = [
             f"{count} ok" if level == "ok" else plural(count, level)
             for level, count in levels.items()

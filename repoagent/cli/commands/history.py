@@ -15,9 +15,9 @@ from repoagent.cli.commands import model_calls
 from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import display_width, one_line, plural, sanitize
+from repoagent.display_text import one_line, plural, sanitize
 from repoagent.errors import Exit, ModelError, RepoagentError
-from repoagent.history.commit_details import NAMES, describe_step, lines_of
+from repoagent.history.commit_details import describe_step, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -149,13 +149,8 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
         subject = _fitted(commit.subject, page, wide) or "(no subject)"
         date, short = _fitted(commit.date[:10], page, 10), _fitted(commit.short, page, indent)
         rows.append((date, (short, "yellow"), author, subject, lines_of(commit)))
-        summary, room = step.summary, wide - indent
-        if not summary:  # a short line has fewer names
-            texts = (sanitize(describe_step(step, names=names)) for names in range(NAMES * 2, 0, -1))
-            summary = next(
-                (text for text in texts if display_width(text) <= room), describe_step(step, names=1)
-            )
-        summary = page.paint(_fitted(summary, page, room), "dim")
+        summary = step.summary or describe_step(step)
+        summary = page.paint(_fitted(summary, page, wide - indent), "dim")
         below[number] = [" " * indent + summary] if summary else []
     yield from below.pop(-1)
     yield from [*page.table(_STEPS, rows, below)][1:] if rows else []

@@ -163,7 +163,6 @@ COLUMNS = (
 )
 _RATE_STYLE = {"high": "green", "medium": "yellow", "low": "dim"}
 EXPLAINED = 10  # commits shown for a row
-_WIDE, _MEDIUM = 110, 76  # minimum columns to show numbers and two reasons; to show ages in words
 
 
 def table(
@@ -181,21 +180,17 @@ def table(
         lines += sentence(result.note, "yellow")
     if shown.rows:
         scale = render.scale_of(shown.rows)
-        wide = page.width is None or page.width >= _WIDE
-        medium = wide or (page.width or 0) >= _MEDIUM
         cells: list[tuple[Cell, ...]] = []
         for row in shown.rows:
-            score = share_bar(scale(row.score), 10 if wide else 8 if medium else 6)
             often = together_rate(row.together, row.commits)
-            percent = f"{round(100 * row.together / row.commits):>3}% " if often and wide else ""
             cells.append(
                 (
                     (one_line(os.fsdecode(row.path)), "path"),
-                    (score + (f" {row.score:.2f}" if wide else ""), "cyan"),
+                    (f"{share_bar(scale(row.score), 8)} {row.score:.2f}", "cyan"),
                     (f"{row.together} of {row.commits}" if row.together else "–",),
-                    (percent + often if often else "–", _RATE_STYLE[often or "low"]),
-                    ("–" if row.last is None else age_text(now - row.last, short=not medium),),
-                    (render.reasons_text(row.reasons[: 2 if wide else 1], short=not wide), "dim"),
+                    (often or "–", _RATE_STYLE[often or "low"]),
+                    ("–" if row.last is None else age_text(now - row.last),),
+                    (render.reasons_text(row.reasons[:2], short=True), "dim"),
                 )
             )
         below = {}
