@@ -9,8 +9,6 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -73,13 +71,8 @@ def command(session: Session, /, **values: Any) -> None:
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
     dirs = None if worktree is None else layout_of(worktree)
     settings, terminal = session.open(dirs, {key: getattr(options, key) for key in SETTINGS})
-    if output is not None:  # refuse it before the reply is paid for
-        if output.is_dir():
-            raise UsageError(f"-o {output} is a folder")
-        if not output.parent.is_dir():
-            raise UsageError(f"no such folder: {output.parent}; create it first")
-        if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
-            raise UsageError(f"cannot write {output}: use another file for -o")
+    if output is not None and not output.parent.is_dir():  # before the reply is paid for
+        raise UsageError(f"no such folder: {output.parent}; create it first")
     words, files, system = _question(options, worktree, terminal)
     for file in files:
         if file.note:
@@ -211,10 +204,9 @@ def _question(
         source, names = Path("-"), names[1:]
     elif source is None:
         prompt, *names = names
-        with suppress(OSError, ValueError):  # the word is too long for a file name
-            if ("." in prompt or "/" in prompt) and " " not in prompt and Path(prompt).is_file():
-                use = f"use {USE}, or - to read the prompt from standard input"
-                raise UsageError(f"put the prompt before the file {prompt}: {use}")
+        if " " not in prompt and Path(prompt[:255]).is_file():
+            use = f"use {USE}, or - to read the prompt from standard input"
+            raise UsageError(f"put the prompt before the file {prompt}: {use}")
     uses_of_input = (str(source) == "-") + names.count("-") + (str(options.reply) == "-")
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
@@ -227,7 +219,7 @@ def _question(
         stream = read_stream(sys.stdin.buffer)
         if stream is not None:
             files.insert(names.index("-") if "-" in names else len(files), stream)
-        elif "-" in names or _is_piped(stat.S_ISFIFO):
+        elif "-" in names:
             terminal.warn("standard input is empty")
     system = options.system or ""
     if system.startswith("@"):
@@ -235,10 +227,10 @@ def _question(
     return prompt.strip("\n"), files, system
 
 
-def _is_piped(*kinds: Callable[[int], bool]) -> bool:
-    """Whether standard input is a pipe, a socket or a file, or one of `kinds`."""
+def _is_piped() -> bool:
+    """Whether standard input is a pipe, a socket or a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
         return False
-    return any(is_kind(mode) for is_kind in kinds or (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISREG))
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISREG(mode)

@@ -152,7 +152,6 @@ def edit_command(repo: Repository, /, *, file: str) -> None:
     Each bullet and each paragraph is a note. Saving an empty file changes nothing; to remove everything, use
     `memory clear`.
     """
-    from repoagent.git.process import git_output
     from repoagent.memory.editing import keep_text, save_notes
     from repoagent.storage.atomic import read_regular
     from repoagent.storage.secrets import mask
@@ -160,14 +159,9 @@ def edit_command(repo: Repository, /, *, file: str) -> None:
     terminal, target = repo.terminal, find_target_named(repo, file, rekey=True)
     memory = target.memory
     before = (read_regular(memory.notes) if memory is not None else None) or b""
-    has_terminal = terminal.input_tty and (terminal.error_tty or terminal.output_tty)
-    has_editor = any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
-    if not (has_terminal or has_editor):
-        editor = git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout
-        if not editor.strip():
-            instead = "use `repoagent memory note`" if memory is None else f"edit {memory.notes}"
-            problem = "no terminal for an editor: set EDITOR to a program that does not need one"
-            raise UsageError(f"{problem}, or {instead}")
+    if not (terminal.can_ask or any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))):
+        instead = "use `repoagent memory note`" if memory is None else f"edit {memory.notes}"
+        raise UsageError(f"no terminal for an editor: set EDITOR to a program that needs none, or {instead}")
     text = (before or _EMPTY).decode("utf-8", "surrogateescape")
     saved = terminal.edit_text(text, ".md", cwd=repo.cwd)
     if saved is None:
