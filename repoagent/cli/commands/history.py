@@ -16,7 +16,7 @@ from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural, sanitize
-from repoagent.errors import Exit, ModelError, RepoagentError
+from repoagent.errors import ModelError, RepoagentError
 from repoagent.history.commit_details import describe_step, lines_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from repoagent.history.commit_summaries import CommitSummary, SummaryOutcome
     from repoagent.history.file_history import HistoryReport
-    from repoagent.history.index.index import IndexState
 
 EPILOG = """\b
 Examples:
@@ -220,7 +219,6 @@ def mine_command(
     `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
     is .repoagent/history.db; you may delete it.
     """
-    from repoagent.cli import Ended
     from repoagent.git.worktree import layout_of, open_worktree
     from repoagent.history.index.index import open_index
 
@@ -232,35 +230,24 @@ def mine_command(
     with open_index(worktree, warn=(lambda _: None) if quiet else terminal.warn) as index:
         index.resolve("HEAD")
         silent = quiet or as_json or not terminal.moves
-        try:
-            with nullcontext() if silent else terminal.working("mining") as working:
+        with nullcontext() if silent else terminal.working("mining") as working:
 
-                def show_progress(done: int) -> None:
-                    if working is not None:
-                        working.progress(f"mining: {done:,} commits")
+            def show_progress(done: int) -> None:
+                if working is not None:
+                    working.progress(f"mining: {done:,} commits")
 
-                index.update(progress=show_progress, rebuild=rebuild, insist=True)
-        except Ended:
-            raise
-        except KeyboardInterrupt:
-            if as_json:
-                raise
-            terminal.note(f"interrupted ({_mined(index.state())}); continue with `repoagent mine`")
-            return int(Exit.INTERRUPTED)
+            index.update(progress=show_progress, rebuild=rebuild, insist=True)
         state = index.state()
     if as_json:
         content = {"path": layout_of(worktree).history, **state._asdict(), "complete": state.complete}
         write_json(terminal, content)
     elif not quiet:
-        terminal.result(f"{_mined(state)}\n")
+        how = {
+            "whole": "complete",
+            "mining": "older commits to follow",
+            "unreadable": "git could not read older commits",
+        }[state.end]
+        new = f", {state.new:,} new to index" if state.new else ""
+        size = f"{state.size / 1e6:.1f} MB"
+        terminal.result(f"{plural(state.commits, 'commit')} indexed, {how}{new} ({size})\n")
     return None
-
-
-def _mined(state: IndexState) -> str:
-    how = {
-        "whole": "complete",
-        "mining": "older commits to follow",
-        "unreadable": "git could not read older commits",
-    }[state.end]
-    new = f", {state.new:,} new to index" if state.new else ""
-    return f"{plural(state.commits, 'commit')} indexed, {how}{new} ({state.size / 1e6:.1f} MB)"
