@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# commands whose output may be longer than a screen, and that ask no questions while they print
+# commands whose output may be longer than a screen, unless it is JSON, and that ask no questions while they print
 PAGED = re.compile(
     "activity|config|context|doctor|help|history|neighbors|outline|recall|review|split|uses|"
     "(conversation|memory|runs) (list|show)|runs"
@@ -44,7 +44,14 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
         from repoagent.cli.ui.terminal import Terminal
 
         color = self.color or (settings.text("color") if settings is not None else "auto")
-        return Terminal.open(color, verbose=self.verbose, pages=not self.no_pager and _paged())
+        pages, words = not self.no_pager, list[str]()
+        ctx = click.get_current_context(silent=True)
+        while ctx is not None and ctx.parent is not None:
+            pages = pages and not ctx.params.get("as_json")
+            words.insert(0, ctx.info_name or "")
+            ctx = ctx.parent
+        pages = pages and PAGED.fullmatch(" ".join(words)) is not None
+        return Terminal.open(color, verbose=self.verbose, pages=pages)
 
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
@@ -58,18 +65,6 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
         for warning in settings.warnings:
             terminal.warn(warning)
         return settings, terminal
-
-
-def _paged() -> bool:
-    """Whether the output of the current command may go into a pager; JSON never does."""
-    ctx = click.get_current_context(silent=True)
-    words: list[str] = []
-    while ctx is not None and ctx.parent is not None:
-        if ctx.params.get("as_json"):
-            return False
-        words.insert(0, ctx.info_name or "")
-        ctx = ctx.parent
-    return PAGED.fullmatch(" ".join(words)) is not None
 
 
 def _change_folder(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,13 @@ import click
 
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.session import Repository, pass_repository, select_fields
-from repoagent.cli.ui.table import Cell, Column, Page
+from repoagent.cli.ui.table import Column, Page
 from repoagent.display_text import one_line, plural, sanitize, wrap_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from repoagent.llm.conversation import Turn
     from repoagent.memory.conversation_log import ConversationChange
-    from repoagent.memory.conversations import ConversationEntry, ConversationRef, ConversationResolver
+    from repoagent.memory.conversations import ConversationRef, ConversationResolver
 
 COMMANDS = {
     "list": ("conversation:list_command", "List the saved conversations."),
@@ -276,8 +274,7 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
     if not listed and not repo.as_json:
         raise NothingDone(f"no saved conversations{'' if files else '; --files lists those about files'}")
     page = Page.of(repo.terminal)
-    table = page.table(_COLUMNS, [_cells(entry, page) for entry in listed]) if listed else ()
-    rows = []
+    rows, cells = [], []
     for entry in listed:
         row = {
             **select_fields(entry.ref, "name", "kind", "path"),
@@ -285,29 +282,22 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
         }
         row |= {"kind": "file"} if entry.about else {}
         rows.append({**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns})
-    repo.emit({"conversations": rows}, table)
+        last = entry.last
+        if page.width is not None:
+            with suppress(ValueError, OverflowError):  # a date written by hand
+                last = page.ago(datetime.fromisoformat(last.replace("Z", "+00:00")).timestamp())
+        about = f"about {entry.about}" if entry.about and not entry.ref.about else ""
+        texts = (
+            one_line(entry.ref.name),
+            "file" if entry.about else entry.ref.kind,
+            "-" if entry.problem else f"{entry.turns:,}",
+            str(entry.size) if page.width is None else f"{entry.size / 1000:,.1f} kB",
+            one_line(last) or "-",
+            one_line(", ".join(filter(None, [entry.problem, entry.state, about]))),
+        )
+        cells.append([(text, "red") if entry.problem else text for text in texts])
+    repo.emit({"conversations": rows}, page.table(_COLUMNS, cells) if cells else ())
     return Exit.DONE if listed else Exit.NOTHING
-
-
-def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
-    piped = page.width is None
-    about = f"about {entry.about}" if entry.about and not entry.ref.about else ""
-    remarks = [entry.problem, entry.state, about]
-    last = entry.last
-    if not piped:
-        try:
-            last = page.ago(datetime.fromisoformat(last.replace("Z", "+00:00")).timestamp())
-        except (ValueError, OverflowError):  # a date written by hand
-            last = one_line(last)[:10]
-    cells = (
-        one_line(entry.ref.name),
-        "file" if entry.about else entry.ref.kind,
-        "-" if entry.problem else f"{entry.turns:,}",
-        str(entry.size) if piped else f"{entry.size / 1000:,.1f} kB",
-        last or "-",
-        one_line(", ".join(filter(None, remarks))),
-    )
-    return [(cell, "red") if entry.problem else cell for cell in cells]
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
@@ -331,26 +321,21 @@ def show_command(repo: Repository, /, *, name: str) -> None:
         {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
         for number, turn in enumerate(turns, 1)
     ]
-    head = {**select_fields(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
+    head_fields = {**select_fields(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
     page = Page.of(repo.terminal, least=20)
-    notes = [] if turns else [f"{ref.name} has no turns"]
-    repo.emit({**head, "total": len(turns), "turns": shown}, _turns(turns, page), notes=notes)
-
-
-def _turns(turns: tuple[Turn, ...], page: Page) -> Iterator[str]:
-    """Each turn as a heading and its indented text; in a pipe, the exact text."""
+    lines: list[str] = []
     for number, turn in enumerate(turns, 1):
-        if number > 1:
-            yield ""
         time, commit = turn.meta.get("time", ""), turn.meta.get("commit", "")[:12]
         time = time[:16].replace("T", " ") if _TIME.match(time) else time
         meta = "  ".join(filter(None, (time, turn.meta.get("model"), turn.meta.get("state"), commit)))
         kind = f" {turn.meta['kind']}" if turn.meta.get("kind") else ""
         head = page.paint(one_line(f"[{number}] {turn.role}{kind}"), "bold", _STYLES[turn.role])
-        yield f"{head}  {page.paint(one_line(meta), 'dim')}".rstrip()
-        text = turn.text.removesuffix("\n")
+        lines += [*([""] if lines else []), f"{head}  {page.paint(one_line(meta), 'dim')}".rstrip()]
+        text = turn.text.removesuffix("\n")  # in a pipe, the exact text
         if page.width is not None:
             text = wrap_line(sanitize(text), page.width - 4)
-        yield from (
+        lines += [
             f"    {line}".rstrip() if page.width or not line else f"    {line}" for line in text.split("\n")
-        )
+        ]
+    notes = [] if turns else [f"{ref.name} has no turns"]
+    repo.emit({**head_fields, "total": len(turns), "turns": shown}, lines, notes=notes)

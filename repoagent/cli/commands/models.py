@@ -52,8 +52,25 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
     with terminal.working("asking the providers"):
         rows, providers = configured_models(settings), provider_rows(settings)
     if as_json:
+        models = []
+        for row in rows:
+            price = None
+            if row.known.price is not None and row.spec:
+                price = select_fields(row.known.price, "input", "output", "cache_read", "cache_write")
+                price["source"] = row.known.sources.get("price")
+            models.append(
+                {
+                    **_status_object(row),
+                    "model": display_name(row.spec) or None,
+                    **select_fields(row, "origin", "context"),
+                    "runs": row.status.runs or None,
+                    "max_output": row.known.max_output,
+                    "format": row.known.format if row.spec else None,
+                    "price": price,
+                }
+            )
         content = {
-            "models": [_model_object(row) for row in rows],
+            "models": models,
             "providers": [_status_object(row) for row in providers],
             "families": short_names(),
             "prices_as_of": data_date(),
@@ -140,22 +157,6 @@ def _facts(row: StatusRow) -> str:
         facts += [f"runs: {row.status.runs}"] if row.status.runs else []
     facts += [f"key: {row.status.key}"] if row.status.key else []
     return sanitize(" · ".join(facts))
-
-
-def _model_object(row: StatusRow) -> dict[str, object]:
-    price = None
-    if row.known.price is not None and row.spec:
-        price = select_fields(row.known.price, "input", "output", "cache_read", "cache_write")
-        price["source"] = row.known.sources.get("price")
-    return {
-        **_status_object(row),
-        "model": display_name(row.spec) or None,
-        **select_fields(row, "origin", "context"),
-        "runs": row.status.runs or None,
-        "max_output": row.known.max_output,
-        "format": row.known.format if row.spec else None,
-        "price": price,
-    }
 
 
 def _status_object(row: StatusRow) -> dict[str, object]:

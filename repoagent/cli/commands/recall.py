@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from repoagent.display_text import display_width, sanitize
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.memory.search.search import Hit
+    pass
 
 KINDS = {  # value of --kind: kind and color
     "notes": ("note", "yellow"),
@@ -104,7 +102,21 @@ def command(repo: Repository, /, **values: Any) -> int:
         raise NothingDone("nothing is remembered in this repository yet; the first edit creates a memory")
     lines: list[str] = []
     for hit in result.hits:
-        lines += [*([""] if lines else []), *_block(hit, repo.worktree.top, page)]
+        kind = hit.kind if hit.kind not in hit.name else ""
+        older = "about an older version" if hit.stale else ""
+        rest = "  ".join(filter(None, [hit.file and _one_line(hit.name), kind, _one_line(hit.date), older]))
+        where = _one_line(hit.file or hit.name)
+        if page.width is not None:
+            where = page.shorten(where, max(12, page.width - display_width(rest) - 2))
+        head = f"{page.paint(where, 'bold')}  {page.paint(rest, _STYLES[hit.kind])}".rstrip()
+        lines += [*([""] if lines else []), head]
+        marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}
+        pattern = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
+        for line in page.wrap(_one_line(hit.snippet), indent=_INDENT):
+            lines.append(pattern.sub(lambda match: page.paint(match[0], "bold", "red"), line))
+        room = None if page.width is None else page.width - len(_INDENT)
+        location = page.shorten(_one_line(f"{os.path.relpath(hit.path, repo.worktree.top)}:{hit.line}"), room)
+        lines.append(_INDENT + page.paint(location, "dim"))
     narrow = " with this --kind or --file" if kinds or paths else ""
     notes = [] if hits else [f"nothing found for {query!r}{narrow}"]
     repo.emit({"query": query, "hits": hits}, lines, notes=notes)
@@ -114,24 +126,6 @@ def command(repo: Repository, /, **values: Any) -> int:
 _INDENT = "    "
 _LINES = 2  # of a snippet on a terminal
 _IN_A_PIPE = 200  # characters of a snippet
-
-
-def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
-    kind = hit.kind if hit.kind not in hit.name else ""
-    rest = "  ".join(filter(None, [kind, _one_line(hit.date), "about an older version" if hit.stale else ""]))
-    where = _one_line(hit.file or hit.name)
-    if hit.file and hit.name:
-        rest = f"{_one_line(hit.name)}  {rest}".rstrip()
-    if page.width is not None:
-        where = page.shorten(where, max(12, page.width - display_width(rest) - 2))
-    yield f"{page.paint(where, 'bold')}  {page.paint(rest, _STYLES[hit.kind])}".rstrip()
-    room = None if page.width is None else page.width - len(_INDENT)
-    marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}
-    words = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
-    for line in page.wrap(_one_line(hit.snippet), indent=_INDENT):
-        yield words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
-    location = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
-    yield _INDENT + page.paint(location, "dim")
 
 
 def _one_line(text: str) -> str:

@@ -77,6 +77,8 @@ def lines(
     now: float | None = None,
 ) -> Iterator[str]:
     """The lines of the report: the findings, the most important first, and the totals; see `show_report`."""
+    from repoagent.llm.usage import cost_text
+
     now = time.time() if now is None else now
     rules = list(RULES)
 
@@ -96,7 +98,16 @@ def lines(
     for text in (hint, "hide one with: repoagent review dismiss ID"):
         if text and report.findings:
             yield page.paint(text, "dim")
-    yield from page.wrap(_total(report), *([] if report.findings else ["green"]))
+    sources = [f"{plural(len(report.rules), 'rule')}, {plural(report.files, 'file')}", "no model asked"]
+    if report.model:
+        price = "" if report.cost is None else f", {cost_text(report.cost)}"
+        sources[1] = f"{one_line(report.model)}, {report.tokens:,} tokens{price}"
+    sources += [f"{len(report.dismissed):,} dismissed"] if report.dismissed else []
+    sources += [f"{report.dropped:,} dropped as unverifiable"] if report.dropped else []
+    levels = Counter(finding.level for finding in report.findings)
+    counts = ", ".join(plural(levels[level], level.word) for level in sorted(levels, reverse=True))
+    total = f"{counts or 'no findings'} in {one_line(report.title) or 'the change'} ({'; '.join(sources)})"
+    yield from page.wrap(total, *([] if report.findings else ["green"]))
 
 
 def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
@@ -136,21 +147,6 @@ def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:
         yield f"  {page.paint(short, 'yellow')}{page.paint(rest[:11], 'dim')}{rest[11:]}"
     if (more := len(finding.evidence) - _COMMITS) > 0:
         yield f"  and {plural(more, 'more commit')}"
-
-
-def _total(report: Report) -> str:
-    from repoagent.llm.usage import cost_text
-
-    parts = [f"{plural(len(report.rules), 'rule')}, {plural(report.files, 'file')}", "no model asked"]
-    if report.model:
-        price = "" if report.cost is None else f", {cost_text(report.cost)}"
-        parts[1] = f"{one_line(report.model)}, {report.tokens:,} tokens{price}"
-    parts += [f"{len(report.dismissed):,} dismissed"] if report.dismissed else []
-    parts += [f"{report.dropped:,} dropped as unverifiable"] if report.dropped else []
-    levels = Counter(finding.level for finding in report.findings)
-    counts = ", ".join(plural(levels[level], level.word) for level in sorted(levels, reverse=True))
-    title = one_line(report.title) or "the change"
-    return f"{counts or 'no findings'} in {title} ({'; '.join(parts)})"
 
 
 def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:

@@ -81,7 +81,17 @@ def command(session: Session, /, **values: Any) -> Exit:
     repo = open_repository(session, run_options.flags_of(options))
     repo.settle()
     if options.show_prompt:
-        return _show_prompt(options, repo)
+        from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts, spec_of
+        from repoagent.llm.model import display_name
+        from repoagent.tasks.run_context import NonInteractiveRun
+        from repoagent.tasks.session import first_request
+
+        request, _ = _request(options, repo)
+        spec, ui = spec_of(repo.settings), NonInteractiveRun()
+        blocks = blocks_of(first_request(repo.worktree, request, repo.settings, ui, spec))
+        prompt = ShownPrompt(display_name(spec), None, blocks, tuple(ui.sentences))
+        show_texts(prompt, repo.terminal, as_json=options.as_json)
+        return Exit.DONE
     if not options.json_stream:
         return _run_for_user(options, repo)
     from repoagent.cli.commands.run_output import emit_error
@@ -91,21 +101,6 @@ def command(session: Session, /, **values: Any) -> Exit:
     except RepoagentError as error:
         emit_error(error)
         return error.exit_code
-
-
-def _show_prompt(options: SimpleNamespace, repo: Repository) -> Exit:
-    from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts, spec_of
-    from repoagent.llm.model import display_name
-    from repoagent.tasks.run_context import NonInteractiveRun
-    from repoagent.tasks.session import first_request
-
-    request, _ = _request(options, repo)
-    spec = spec_of(repo.settings)
-    ui = NonInteractiveRun()
-    blocks = blocks_of(first_request(repo.worktree, request, repo.settings, ui, spec))
-    prompt = ShownPrompt(display_name(spec), None, blocks, tuple(ui.sentences))
-    show_texts(prompt, repo.terminal, as_json=options.as_json)
-    return Exit.DONE
 
 
 def _run_for_user(options: SimpleNamespace, repo: Repository) -> Exit:

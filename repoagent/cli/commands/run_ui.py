@@ -43,7 +43,25 @@ def ask_user(terminal: Terminal) -> Asker:
     def ask(request: ApprovalRequest) -> Verdict:
         from repoagent.tasks.runs.control import RunStopped
 
-        _show(terminal, request)
+        width = max(20, terminal.width - 4)
+        lines = folded(request.what, width)
+        terminal.note("")
+        for line in lines:
+            terminal.note(f"    {line}" if line else "", "bold")
+        terminal.note("")
+        if len(lines) > get_terminal_size().lines - _BELOW:
+            terminal.warn(f"{len(lines)} lines; scroll up to see the beginning")
+        if request.kind in _RUNS and not request.sandbox:
+            terminal.warn("this runs without a sandbox, with all your permissions")
+        elif request.sandbox:
+            terminal.note(f"in a sandbox ({request.sandbox})")
+        if request.why:
+            terminal.note(f"note: {request.why}")
+        if request.patterns:
+            terminal.note("always allow, for this run (a) or for this repository (r):")
+            for pattern in request.patterns:
+                for line in folded(pattern, width):
+                    terminal.note(f"    {line}")
         include = request.kind == "include"
         question = _QUESTIONS.get(request.kind, "Do this")
         choices = {"y": "yes, this once"}
@@ -77,28 +95,6 @@ def refuse_all(request: ApprovalRequest) -> Verdict:
         rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in request.patterns)
         allow = f"The user can allow it beforehand: {rules}"
     return Verdict(False, reason=f"{reason}. {allow}.", by="nobody")
-
-
-def _show(terminal: Terminal, request: ApprovalRequest) -> None:
-    width = max(20, terminal.width - 4)
-    lines = folded(request.what, width)
-    terminal.note("")
-    for line in lines:
-        terminal.note(f"    {line}" if line else "", "bold")
-    terminal.note("")
-    if len(lines) > get_terminal_size().lines - _BELOW:
-        terminal.warn(f"{len(lines)} lines; scroll up to see the beginning")
-    if request.kind in _RUNS and not request.sandbox:
-        terminal.warn("this runs without a sandbox, with all your permissions")
-    elif request.sandbox:
-        terminal.note(f"in a sandbox ({request.sandbox})")
-    if request.why:
-        terminal.note(f"note: {request.why}")
-    if request.patterns:
-        terminal.note("always allow, for this run (a) or for this repository (r):")
-        for pattern in request.patterns:
-            for line in folded(pattern, width):
-                terminal.note(f"    {line}")
 
 
 def folded(text: str, width: int) -> list[str]:
