@@ -413,6 +413,8 @@ _ELIXIR = {
     b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
     b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
 }  # fmt: skip
+_ZIG = {"struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "union"}
+_CMAKE = frozenset((b"project", b"add_executable", b"add_library", b"add_custom_target", b"add_test"))
 
 
 def _elixir_call(node: Node, _outer: Node | None, text: bytes) -> Match | None:
@@ -421,6 +423,52 @@ def _elixir_call(node: Node, _outer: Node | None, text: bytes) -> Match | None:
     while name is not None and name.type in ("binary_operator", "call"):  # `def f(x) when x > 1`
         name = child_at(name, 0)
     return None if kind is None or name is None else (kind, name, None)
+
+
+def _cmake_command(node: Node, _outer: Node | None, text: bytes) -> Match | None:
+    name = child_at(node, 0)
+    if name is None or text[name.start_byte : name.end_byte].lower() not in _CMAKE:
+        return None
+    return "rule", None, None
+
+
+def _cmake_definition(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = child_at(child_at(child_at(node, 0), 1), 0)
+    return None if name is None else (node.type.removesuffix("_def"), name, None)
+
+
+def _ocaml_binding(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = node.child_by_field_name("pattern")
+    if name is None or name.type not in ("value_name", "parenthesized_operator"):
+        return None
+    is_function = any(child.type == "parameter" for child in node.named_children)
+    return "function" if is_function else "variable", name, None
+
+
+def _zig_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    """Match `const Point = struct {…};`."""
+    kind = next((_ZIG[child.type] for child in node.named_children if child.type in _ZIG), None)
+    return None if kind is None else (kind, child_at(node, 0), None)
+
+
+def _zig_test(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = child_at(node, 0)
+    return None if name is None or name.type == "block" else ("function", name, None)
+
+
+def _lua_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    """Match `M.f = function … end` and `{ f = function … end }`."""
+    if node.type == "field":
+        name, value = field_of(node, "name"), field_of(node, "value")
+    else:
+        name, value = child_at(child_at(node, 0), 0), child_at(child_at(node, 1), 0)
+    is_function = value is not None and value.type == "function_definition"
+    return ("function", name, None) if is_function and (name or node.type != "field") else None
+
+
+def _swift_init(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = next((child for child in node.children if child.type == "init"), None)
+    return None if name is None else ("method", name, None)
 
 
 # Words in a node type, and the kind; the first match counts.
@@ -446,7 +494,9 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
     "dockerfile": kind_table(rule="from_instruction"),
     "sql": {f"create_{what}{end}": kind for what, kind in _SQL.items() for end in ("", "_statement")},
     "perl": kind_table(function="subroutine_declaration_statement", namespace="package_statement"),
-    "zig": dict.fromkeys(("struct_declaration", "enum_declaration", "union_declaration"), ""),  # without names
+    "zig": {
+        "variable_declaration": _zig_variable, "test_declaration": _zig_test, **dict.fromkeys(_ZIG, ""),
+    },
     "dart": {
         **kind_table(
             class_="mixin_declaration extension_declaration",
@@ -455,18 +505,22 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
         ),
         "function_declaration": "",
     },
-    "cmake": dict.fromkeys(("function_def", "macro_def"), ""),
+    "cmake": {
+        "function_def": _cmake_definition, "macro_def": _cmake_definition, "normal_command": _cmake_command,
+    },
     "kotlin": kind_table(type="type_alias"),
-    "swift": kind_table(type="typealias_declaration"),
+    "swift": {"init_declaration": _swift_init, "typealias_declaration": "type"},
     "graphql": kind_table(function="operation_definition fragment_definition"),
     "lua": {
+        "assignment_statement": _lua_function,
+        "field": _lua_function,
         **kind_table(
             function="function_definition_statement local_function_definition_statement function_declaration"
         ),
         "function_definition": "",
     },
     "ocaml": {
-        "let_binding": named("function", "pattern"),
+        "let_binding": _ocaml_binding,
         "module_binding": "namespace",
         "type_binding": "type",
         **dict.fromkeys(("constructor_declaration", "module_definition", "type_definition"), ""),
