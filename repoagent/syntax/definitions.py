@@ -1,17 +1,18 @@
 """Find the definitions of a program by walking its tree, opening only nodes that may contain one (see `rules`).
 
-Macros hide definitions from the grammars of C and C++: `class EXPORT Name : Base {` breaks the parse.
-`without_macros` parses such text again.
+Macros hide definitions from the grammars: in C and C++ `class EXPORT Name : Base {` breaks the parse; in Rust, a
+macro's braces contain only tokens. `without_macros` and `_macro_items` parse these again.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from repoagent.syntax.parser import find_flaws, parse_within
+from repoagent.syntax.parser import find_flaws, parse_bytes, parse_within
 from repoagent.syntax.rules import RULES, Rules, tail_rules
 from repoagent.syntax.symbol import Symbol, line_range, printable_line
 
@@ -57,6 +58,21 @@ def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_s
     return plain_tree if new < old else tree
 
 
+def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
+    """Yield the roots of the items in the braces of a Rust macro: `cfg_net! { pub fn bind() {} }`."""
+    import tree_sitter
+
+    for child in node.children:
+        if child.type == "token_tree" and text.startswith(b"{", child.start_byte):
+            (row, column), end = child.start_point, child.end_point
+            inside = tree_sitter.Range(
+                (row, column + 1), (end.row, max(end.column - 1, 0)), child.start_byte + 1, child.end_byte - 1
+            )
+            tree = parse_bytes(text, language, inside)
+            if tree is not None and not tree.root_node.has_error:
+                yield tree.root_node
+
+
 class Definition(NamedTuple):
     """A definition: `outer` is `node` with its wrapper, and `parts` are the parts of its name, outermost scope
     first."""
@@ -73,6 +89,7 @@ _LITERALS = frozenset(
     {"string", "template_string", "string_literal", "raw_string_literal", "interpreted_string_literal"}
 )
 _SHORTEST = 8  # bytes of a definition
+_MACRO_LEVELS = 8  # macros in macros are parsed up to this multiple of the text
 _CONTAINERS = frozenset({"class", "struct", "union", "interface", "enum", "impl", "namespace", "object"})
 
 
@@ -82,6 +99,7 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
     opened = rules.opened | rules.wrappers
     known = opened | rules.comments | frozenset(kinds) | lists
     hints = rules.hint_offsets(text)
+    left = _MACRO_LEVELS * len(text)  # bytes of macros to parse
     definitions: list[Definition] = []
     pending: list[tuple[Node, Node | None, tuple[Node, ...]]] = [(root, None, ())]
     while pending:
@@ -96,6 +114,11 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
             if type_ not in known:
                 while hints[hint] < start:
                     hint += 1
+                if type_ == "macro_invocation" and node.type in opened and hints[hint] < end and left > 0:
+                    left -= end - start
+                    pending.extend((item, None, ()) for item in _macro_items(child, text, language))
+                    comments = ()
+                    continue
                 if (hints[hint] < end or (deep and end - start > _SHORTEST)) and type_ not in _LITERALS:
                     pending.append((child, None, comments))
                 if comments:

@@ -75,10 +75,10 @@ def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
 
-def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
-    """Like `parse_within`, for text that should be UTF-8; None if it takes far too long."""
+def parse_bytes(text: bytes, language: str, part: tree_sitter.Range | None = None) -> tree_sitter.Tree | None:
+    """Like `parse_within`, for text that should be UTF-8, or one part of it; None if it takes far too long."""
     end = time.process_time() + _SPLIT_SECONDS * (1 + len(text) / 1_000_000)
-    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end)
+    return _parsed(text, language, _LEAST_CACHED, lambda: time.process_time() > end, part)
 
 
 def clear_cache() -> None:
@@ -91,10 +91,11 @@ def _parsed(
     language: str,
     least_cached: int,
     too_late: Callable[[], bool],
+    part: tree_sitter.Range | None = None,
 ) -> tree_sitter.Tree | None:
     """All parsing goes through here. Trees of texts of at least `least_cached` bytes are cached."""
     for cached, its_language, its_tree in _recent:
-        if its_language == language and cached == text:
+        if part is None and its_language == language and cached == text:
             return its_tree
     if language == "ruby" and _RUBY_LONG_WORD.search(text):
         return None
@@ -107,22 +108,22 @@ def _parsed(
             return None
         with defer_signals(), bounded.lock:  # ^C would be lost in a call from the parser
             bounded.too_deep = False
-            tree = _run(bounded.language, text, lambda: bounded.too_deep or too_late())
+            tree = _run(bounded.language, text, lambda: bounded.too_deep or too_late(), part)
             if bounded.too_deep:
                 return None
     else:
-        tree = _run(languages.load_grammar(language), text, too_late)
-    if tree is not None and least_cached <= len(text) <= CHECK_BYTES:
+        tree = _run(languages.load_grammar(language), text, too_late, part)
+    if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
 
 
 def _run(
-    language: tree_sitter.Language, text: bytes, too_late: Callable[[], bool]
+    language: tree_sitter.Language, text: bytes, too_late: Callable[[], bool], part: tree_sitter.Range | None
 ) -> tree_sitter.Tree | None:
     import tree_sitter
 
-    parser = tree_sitter.Parser(language)
+    parser = tree_sitter.Parser(language, included_ranges=None if part is None else [part])
     if len(text) < _UNWATCHED:
         return parser.parse(text)
 

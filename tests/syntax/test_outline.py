@@ -53,6 +53,11 @@ CASES = [
      "method Server.M 3-4; function F 5-5; struct S 6-9; interface I 11-14; declaration I.N 13-13; "
      "type X 15-15"),
     ("a.sh", "#!/bin/sh\n# doc\nf() {\n  :\n}\nfunction g { :; }\n", "function f 2-5; function g 6-6"),
+    # items in the braces of a macro
+    ("a.rs",
+     "cfg_net! {\n    /// doc\n    pub fn bind(a: u8) {\n    }\n    impl S {\n        fn m(&self) {}\n"
+     "    }\n}\nvec_of! { fn => 1 }\nfn last() { call! { fn inner() {} } }\n",
+     "function bind 2-4; impl impl S 5-7; method S.m 6-6; function last 10-10"),
     ("A.java",
      "package p;\n/** doc */\n@Ann\npublic class A {\n  A() {}\n  // m\n  @Override\n"
      "  public void m() {}\n  enum E { X; void p() {} }\n  record R(int a) {}\n}\n",
