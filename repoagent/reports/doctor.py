@@ -133,9 +133,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[DoctorCheck]:
             yield DoctorCheck("repository", "error", f"{folder} is not writable", "chown it to yourself")
     if (worktree.common_dir / "shallow").exists():
         result = "the clone is shallow, so history is incomplete"
-        yield DoctorCheck(
-            "history", "warning", result, "run `git fetch --unshallow`, then `repoagent mine --rebuild`"
-        )
+        yield DoctorCheck("history", "warning", result, "run `git fetch --unshallow`")
 
 
 def check_folder(worktree: WorkTree) -> Iterator[DoctorCheck]:

@@ -52,8 +52,7 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     if (is_ci or "GIT_INDEX_FILE" not in os.environ) and (worktree.common_dir / "shallow").exists():
         notes.append(
-            "the clone is shallow, so older commits do not count; use `git fetch --unshallow` and `repoagent mine "
-            "--rebuild` to include them"
+            "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
         )
     findings: list[Finding] = []
     is_complete = True
