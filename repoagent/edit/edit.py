@@ -26,7 +26,7 @@ from repoagent.edit.commit import (
     with_own_trailers,
 )
 from repoagent.edit.memory import EditSummary, commit_and_remember, recorded_changes, remember_edit
-from repoagent.edit.model_calls import ModelCalls
+from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, forget_sent, lazy_attachments, model_of_record, model_setup
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import prepare_prompt
@@ -162,13 +162,17 @@ class _Run(ModelCalls):
         """Start the conversation with the request, or replay the conversation of an interrupted run."""
         request = self.prepared.session.request
         self.begun = self.state.turns
+        part = self.begun[0].meta.get(PART, "") if self.begun else ""
+        if self.prepared.question:
+            part = part if self.begun else self.locate(key)
+            self.prepared = self.prepared.located(part)
         session = self.prepared.session
         session.attachments = lazy_attachments(self.setup, layout_of(session.worktree).sent)
         if not session.short:  # a small model sends its edit whole, and cannot ask for files
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
             meta = {"edit": self.edit_id, "asked": mark, "time": timestamp()}
-            meta |= named_files(request.targets)
+            meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
             self.state = self.state.with_turn(Turn("user", request.instruction, meta))
             return
         try:

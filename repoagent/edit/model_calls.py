@@ -1,4 +1,4 @@
-"""The requests that an edit sends to its model."""
+"""The requests that an edit sends to its model: for the next reply, and to find the part of a file to change."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from repoagent.edit.prompt.build import PreparedEdit, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
 from repoagent.edit.ui import UserInterface
 from repoagent.git.worktree import layout_of
+from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Reply, Request, fence
+from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
+
+PART, PART_TOKENS = "part", 80  # the answer of a small model that names the part of a file to change
 
 
 @dataclass
@@ -96,6 +99,16 @@ class ModelCalls:
             prompt_for(context, session, self.prepared.tools, [path], note=note, plain=plain)
             for path in paths
         ), temperature
+
+    def locate(self, key: str) -> str:
+        """Ask a small model which part of a long file the request is about. Returns the names of definitions, on one
+        line."""
+        self.ui.note(f"asking {display_name(self.setup.model.spec)} which part of the file to change")
+        message = Message("user", (Part(self.prepared.question, "question"),))
+        request = Request((), (message,), PART_TOKENS, key + PART)
+        reply = complete(self.setup.model, request, self.setup.meter, on_wait=self.waiting, continues=False)
+        self.record(request, reply)
+        return " ".join(reply.text.split())
 
     def record(self, request: Request, reply: Reply) -> dict[str, str]:
         return keep_call(layout_of(self.prepared.session.worktree), request, reply)

@@ -13,6 +13,7 @@ from tests.cli.apply_patch import Done
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
+from tests.edit.prompt.test_formats import ROUNDED, TOTAL
 
 
 def fenced(path: str, text: str) -> str:
@@ -35,6 +36,28 @@ def test_a_reply_without_an_edit_goes_back_twice(repo: GitRepo, run: Run, script
     assert "I will change it." not in script.prompts[1]
     script.replies("No.", "No need.", "It says hi already.")
     assert edit(run, "src/app.py", "say hi", code=1).out == "It says hi already.\n"
+
+
+def test_the_model_selects_the_part(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.commit("shop", **{"shop.py": SHOP})
+    script.replies("Basket.total_price\n", fenced("shop.py", ROUNDED))
+    edit(run, "shop.py", "the price shall be in whole cents")
+    question, prompt = script.prompts
+    assert "Which of these have to change?" in question
+    assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```" in prompt
+    assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
+
+
+@pytest.mark.soak
+def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: Script) -> None:
+    repo.commit("shop", **{"shop.py": SHOP})
+    # the model has no reply for the second call
+    script.replies("Basket.total_price", fenced("shop.py", "        return 1\n"))
+    edit(run, "shop.py", "whole cents", code=4)
+    script.replies(fenced("shop.py", ROUNDED))
+    edit(run, "shop.py", "whole cents")
+    assert "Which of these" not in script.prompts[0]
+    assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
 
 def test_several_files_are_requested_one_at_a_time(repo: GitRepo, run: Run, script: Script) -> None:

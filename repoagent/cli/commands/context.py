@@ -82,7 +82,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 
 
 _SOURCES = {
-    **dict.fromkeys(("protocol", "tools", "long files", "rules"), "repoagent"),
+    **dict.fromkeys(("protocol", "tools", "question", "long files", "rules"), "repoagent"),
     **dict.fromkeys(("facts", "subjects"), "git"),
     **dict.fromkeys(("history", "neighbors"), "git log"),
     "uses": "git grep",
@@ -114,6 +114,7 @@ class ShownPrompt(NamedTuple):
     window: int | None
     blocks: tuple[PromptBlock, ...]
     warnings: tuple[str, ...] = ()
+    asks_first: bool = False
 
     @property
     def tokens(self) -> int:
@@ -156,17 +157,21 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> S
     """The prompt of the first call for `request`, with estimated tokens. Raises what preparing the edit raises."""
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.build import prepare_prompt
-    from repoagent.llm.model import display_name
+    from repoagent.llm.model import Part, display_name
     from repoagent.llm.open_model import open_model
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
     form = replace(answer_format(settings, spec), native=native)
     prepared = prepare_prompt(worktree, request, settings, form)
-    parts = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
-    parts += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
-    blocks = blocks_from(parts, prepared.prompts[0].tools)
-    return ShownPrompt(display_name(spec), form.window, blocks, prepared.context.warnings)
+    if prepared.question:
+        blocks = blocks_from([("user", Part(prepared.question, "question"))])
+    else:
+        parts = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
+        parts += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
+        blocks = blocks_from(parts, prepared.prompts[0].tools)
+    warnings = prepared.context.warnings
+    return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question))
 
 
 def show_request(request: Request, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
@@ -228,6 +233,8 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
             below[number] = [page.paint(ruler, "dim")]
     rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",)))
     page.write(page.table(_COLUMNS, rows, below), terminal)
+    if prompt.asks_first:
+        terminal.note("The model is small, so it first selects the relevant part of the file.", "dim")
     part = prompt.tokens / prompt.window if prompt.window else 0.0
     share = f"{part:.0%}" if part >= 0.01 else "less than 1%"
     share = f", {share} of its context window" if prompt.window else ""

@@ -73,6 +73,8 @@ class PromptContext:
 class PreparedEdit:
     """An edit that is ready for the model. A small model gets one prompt per file.
 
+    question: asks which part of a long file the request is about; pass the answer to `located`. "" if there is no need
+        to ask.
     reply_tokens: the limit on a small model's reply, if known. A model that writes more is in a loop.
     """
 
@@ -80,7 +82,12 @@ class PreparedEdit:
     tools: tuple[Tool, ...]
     prompts: tuple[Prompt, ...]
     context: PromptContext
+    question: str = ""
     reply_tokens: int | None = None
+
+    def located(self, answer: str) -> PreparedEdit:
+        """Prepare the edit of the parts that the answer to `question` names, or of the whole files if it names none."""
+        return assemble(self.context, answer) if self.question else self
 
     @property
     def blobs(self) -> dict[str, str]:
@@ -265,20 +272,37 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
     return replace(tool, perform=perform)
 
 
-def assemble(context: PromptContext) -> PreparedEdit:
-    """Build the prompts and the tools.
+def assemble(context: PromptContext, answer: str | None = None) -> PreparedEdit:
+    """Build the prompts and the tools. `answer` is the model's answer to `PreparedEdit.question`; None if the question
+    has not been asked yet.
 
     A small model gets neither the protocol nor the repository's instruction files, because it does better without them.
     """
     request, sources, answer_format = context.request, context.sources, context.answer_format
     form, short = answer_format.form, answer_format.is_short
     edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
-    whole = {path: formats.fits_whole(data, answer_format.output_tokens) for path, data in edited.items()}
+    lines = formats.WHOLE_LINES
+    if form == "function" and not formats.is_rename(request.instruction):
+        lines = formats.ASKED_LINES
+    whole = {
+        path: formats.fits_whole(data, answer_format.output_tokens, lines) for path, data in edited.items()
+    }
     windows: dict[str, tuple[FilePart, ...]] = {}
-    if form in LOOSE:
-        windows = _windows(context, edited, whole)
+    question = ""
+    if short:
+        from repoagent.edit.small_models import excerpts
+
+        if form in LOOSE:
+            windows = _windows(context, edited, whole, answer)
+        asks = answer is None and form in LOOSE
         form = formats.choose_form(form, whole, windows)
         windows = windows if form == "function" else {}
+        if asks and form == "search":
+            long = [path for path, fits in whole.items() if not fits]
+            questions = (
+                excerpts.definitions_question(path, edited[path], request.instruction) for path in long
+            )
+            question = mask("\n\n".join(filter(None, questions)))
     session = EditSession(
         context.worktree, request, Draft(sources), set(context.editable), context.why_not,
         resume_hint=RESUME_HINT, form=form, short=short, windows=windows, fits=all(whole.values()),
@@ -294,17 +318,15 @@ def assemble(context: PromptContext) -> PreparedEdit:
         session.reminder = prompts[0].reminder
     tokens = None
     if form in LOOSE and len(edited) == len(request.paths):
-        from repoagent.edit.small_models.excerpts import shown_text
-
         # one and a half times the longest requested text, and an explanation
-        texts = (shown_text(sources[path], windows.get(path, ())) for path in request.paths)
+        texts = (excerpts.shown_text(sources[path], windows.get(path, ())) for path in request.paths)
         longest = max(map(estimate_tokens, texts))
         tokens = longest + longest // 2 + 400
-    return PreparedEdit(session, masked, prompts, context, tokens)
+    return PreparedEdit(session, masked, prompts, context, question, tokens)
 
 
 def _windows(
-    context: PromptContext, edited: Mapping[str, bytes], whole: Mapping[str, bool]
+    context: PromptContext, edited: Mapping[str, bytes], whole: Mapping[str, bool], answer: str | None
 ) -> dict[str, tuple[FilePart, ...]]:
     """The parts to request instead of the whole file, by path."""
     from repoagent.edit.small_models import excerpts
@@ -318,6 +340,8 @@ def _windows(
         if whole[path] and (is_small or formats.is_rename(request.instruction)):
             continue
         parts = excerpts.find_windows(path, data, request.instruction, request.lines_in(path), limit)
+        if not parts and answer is not None and not whole[path]:
+            parts = excerpts.answered_windows(path, data, answer, limit)
         if parts:
             windows[path] = parts
     return windows

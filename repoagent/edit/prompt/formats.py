@@ -22,6 +22,7 @@ LOOSE: frozenset[Form] = frozenset({"whole", "function"})  # a fence needs no na
 
 RETRIES = 2  # refusals in a row before another format is requested
 WHOLE_LINES = 150  # longest file to rewrite as a whole
+ASKED_LINES = 60  # the same, if the model can be asked which part of the file to change
 FUNCTION_LINES = 40  # longest file to rewrite as a whole although a part would do
 OUTPUT_TOKENS = 16_000  # of one reply, unless the model has a smaller limit
 REMINDS = "\nAnswer with "  # the beginning of `reminder`

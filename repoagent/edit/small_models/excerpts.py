@@ -40,19 +40,20 @@ _ADDS = (
 
 
 def mentioned_definitions(
-    symbols: Sequence[Symbol], words: str, limit: int, *, sure: bool = False
+    symbols: Sequence[Symbol], words: str, limit: int, *, plain: bool = False, sure: bool = False
 ) -> list[Symbol]:
     """The definitions whose names occur in the text `words`.
 
-    A name that is also a common word counts only next to a word like "function", or written as `name` or name(). Of
-    other names that may be words, only the first counts; with `sure`, none. If a container and its members are named,
-    only the members count. A container of more than `limit` lines is cut after its first member.
+    A name that is also a common word counts only next to a word like "function", written as `name` or name(), or if the
+    text contains only names (`plain`). Of other names that may be words, only the first counts; with `sure`, none. If a
+    container and its members are named, only the members count. A container of more than `limit` lines is cut after its
+    first member.
     """
     ranks: dict[int, list[Symbol]] = {0: [], 1: [], 2: []}
     lowered = words.lower()
     for symbol in symbols:
         if symbol.name.lower() in lowered:  # a fast test that excludes most definitions of a long file
-            ranks[_rank(symbol, words)].append(symbol)
+            ranks[_rank(symbol, words, plain=plain)].append(symbol)
     matching = ranks[2]
     if not matching and not sure:
         matches = {s.name: _word(s.name, words) for s in ranks[1]}
@@ -71,7 +72,7 @@ def mentioned_definitions(
     return result
 
 
-def _rank(symbol: Symbol, words: str) -> int:
+def _rank(symbol: Symbol, words: str, *, plain: bool) -> int:
     """The confidence that the text names the symbol: 2, 1, or 0 if it does not."""
     name, escaped = symbol.name, re.escape(symbol.name)
     if symbol.kind == "heading":
@@ -86,7 +87,7 @@ def _rank(symbol: Symbol, words: str) -> int:
         words,
     )
     dotted = "." in symbol.qualified_name and _word(symbol.qualified_name, words)
-    if unlike_a_word or marked or dotted:
+    if plain or unlike_a_word or marked or dotted:
         return 2
     return 0 if name.lower() in _PLAIN else 1
 
@@ -147,6 +148,27 @@ def find_windows(
         if len(matching) == 1:
             rows.append((matching[0], matching[0]))
     return _windows(path, lines, symbols, rows, limit)
+
+
+def definitions_question(path: str, data: bytes, instruction: str) -> str:
+    """The prompt that asks a model which definitions of a file a request is about; "" if the file has no outline."""
+    names = list(dict.fromkeys(s.qualified_name for s in _outlined(path, data)[1] if s.depth < 2))[:120]
+    if not names:
+        return ""
+    listed = "\n".join(names)
+    return (
+        f"The file {path} defines:\n\n{listed}\n\nThe request: {instruction.strip()}\n\n"
+        "Which of these have to change? Answer with the names only, one per line, at most three."
+    )
+
+
+def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[FilePart, ...]:
+    """The parts named in the answer to `definitions_question`; empty if the answer names no definitions or too many
+    lines."""
+    lines, symbols = _outlined(path, data)
+    return _windows(
+        path, lines, symbols, _spans(mentioned_definitions(symbols, answer, limit, plain=True)), limit
+    )
 
 
 def _outlined(path: str, data: bytes) -> tuple[Sequence[str], Sequence[Symbol]]:

@@ -148,12 +148,17 @@ def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
     assert window.names == ("low",)
 
 
-def test_lines_select_the_part(repo: GitRepo) -> None:
+def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
     pointed = prepare_edit(repo, "round", targets=[Target("shop.py", 22, 23)])
     assert pointed.session.form == "function"
-    unclear = prepare_edit(repo, "make it round to cents")
-    assert (unclear.session.form, unclear.session.short) == ("search", True)
-    assert answer(unclear, ANSWERS["search/replace"]).ok
+    asks = prepare_edit(repo, "make it round to cents")
+    assert (asks.session.form, asks.session.short) == ("search", True)
+    assert "Basket.total_price" in asks.question
+    assert asks.located("I don't know").session.form == "search"
+    found = asks.located("Basket.total_price")
+    assert (found.session.form, found.question) == ("function", "")
+    assert answer(found, ANSWERS["as requested"]).ok
+    assert answer(asks, ANSWERS["search/replace"]).ok
 
 
 @pytest.mark.parametrize(
