@@ -195,7 +195,7 @@ def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     _, mark, hunks = diff.partition("\n@@ ")
     if not mark:  # a binary file
         return
-    text = render_diff(f"@@ {hunks}".expandtabs(8), color=page.color)
+    text = render_diff(f"@@ {hunks}".expandtabs(8), color=page.color, columns=page.width and page.width - 2)
     diff_lines = text.removesuffix("\n").split("\n")
     yield f"  suggested{f' in {sanitize(path)}' if path != finding.location.path else ''}:"
     yield from (f"  {line}" for line in diff_lines[:_DIFF])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from repoagent.display_text import paint, sanitize
+from repoagent.display_text import character_width, paint, sanitize
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
@@ -15,18 +15,32 @@ _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _COLORS = {"+": "green", "-": "red"}
 _LONG = 400  # words; longer lines are not compared
 _ALIKE = 0.5  # lines below this similarity are not versions of each other
+_CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins with it
 
 
-def render_diff(diff: str, *, color: bool) -> str:
-    """Make a canonical diff safe to print, and colored if `color` is set.
+def render_diff(diff: str, *, color: bool, columns: int | None = None) -> str:
+    """Make a canonical diff safe to print. It is colored if `color` is set, and wrapped at `columns` unless that is
+    None.
 
     If every line of a hunk ends in a carriage return, these are dropped.
     """
-    rows = _rows(diff.removesuffix("\n").split("\n") if diff else [])
-    return "".join(
-        "".join(paint(text, *styles) if color else text for text, styles in segments) + "\n"
-        for segments in rows
-    )
+    limit = max(columns, 20) if columns else None
+    out = []
+    for segments in _rows(diff.removesuffix("\n").split("\n") if diff else []):
+        column = 0
+        for text, styles in segments:
+            shown = styles if color else ()
+            start = 0
+            for at, character in enumerate(text):
+                step = character_width(character, column)
+                if limit is not None and column + step > limit:
+                    out += [paint(text[start:at], *shown), "\n", _CONTINUED]
+                    start, column = at, len(_CONTINUED)
+                    step = character_width(character, column)
+                column += step
+            out.append(paint(text[start:], *shown))
+        out.append("\n")
+    return "".join(out)
 
 
 def _rows(lines: list[str]) -> Iterator[list[Segment]]:

@@ -139,7 +139,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         if terminal or color:
             from repoagent.cli.ui.diff import render_diff
 
-            diff = render_diff(diff, color=color)
+            diff = render_diff(diff, color=color, columns=self.width if terminal else None)
         _write(sys.stderr if aside else sys.stdout, diff, exact=not terminal and not color)
 
     def note(self, text: str, *styles: str) -> None:

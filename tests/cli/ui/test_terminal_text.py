@@ -80,7 +80,7 @@ def test_lines_of_a_hunk_that_look_like_headers_are_not_headers() -> None:
     assert shown.endswith("\n @@ -1 +1 @@\n")
 
 
-def test_odd_bytes_line_ends_and_binary_content() -> None:
+def test_odd_bytes_line_ends_binary_content_and_a_folded_line() -> None:
     assert render_diff(changed(b"a\n", b"\xff\x1b[2J\n"), color=False).endswith("-a\n+<FF>^[[2J\n")
     # a file with CRLF is not full of carriage returns, but a mixed one shows them
     assert "^M" not in render_diff(changed(b"a\r\nb\r\n", b"a\r\nc\r\n"), color=False)
@@ -89,16 +89,24 @@ def test_odd_bytes_line_ends_and_binary_content() -> None:
     binary = canonical_diff([FileChange.at("b", Content(b"\0a"), Content(b"\0b"))])
     shown = render_diff(binary + changed(b"a\n", b"b\n"), color=False)
     assert "Binary content differs\ndiff --git a/f b/f\n" in shown and "literal" not in shown
+    shown = render_diff(HEAD + f"@@ -0,0 +1 @@\n+{'x' * 70}\n", color=False, columns=40)
+    assert shown.endswith(f"+{'x' * 39}\n> {'x' * 31}\n")
 
 
 TEXT = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60), max_size=6)
 
 
-@given(TEXT, TEXT)
-def test_color_changes_no_text(before: list[str], after: list[str]) -> None:
+@given(TEXT, TEXT, st.integers(20, 90), st.booleans())
+def test_no_line_is_too_wide_and_nothing_is_lost(
+    before: list[str], after: list[str], wide: int, color: bool
+) -> None:
     sides = ["".join(f"{line}\n" for line in lines).encode("utf-8", "replace") for lines in (before, after)]
-    whole = render_diff(changed(*sides), color=True)
-    assert SGR.sub("", whole) == render_diff(changed(*sides), color=False)
+    diff = changed(*sides)
+    narrow, whole = render_diff(diff, color=color, columns=wide), render_diff(diff, color=color)
+    assert all(display_width(SGR.sub("", line)) <= wide for line in narrow.split("\n"))
+    assert SGR.sub("", narrow).replace("\n> ", "") == SGR.sub("", whole).replace("\n> ", "")
+    assert SGR.sub("", whole) == render_diff(diff, color=False)
+    assert color or "\x1b" not in narrow
 
 
 # Tables fit the terminal: one column is cut, the others are not.
