@@ -11,7 +11,7 @@ from repoagent.agent.plan import read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone
-from repoagent.git.worktree import operation_in_progress
+from repoagent.git.worktree import current_branch, operation_in_progress
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.storage.secrets import without_secrets
@@ -180,7 +180,7 @@ class FinishTool:
         return None
 
     def _report_remaining(self) -> None:
-        """Report changes that the user undid or committed during the run."""
+        """Report changes that the user undid or committed during the run, and a new branch."""
         context, say = self.context, self.context.ui.say
         remaining = remaining_changes(context.worktree, context.change_set)
         if remaining.gone:
@@ -190,6 +190,10 @@ class FinishTool:
             names = names_of(remaining.committed, 5)
             say(f"note: the last commit already contains the run's change to {names}")
             context.change_set.drop(remaining.committed)
+        branch = current_branch(context.worktree)
+        if branch != context.branch and remaining.left and context.may_commit:
+            where = f"branch {branch}" if branch else "no branch (detached HEAD)"
+            say(f"note: you checked out another branch during the run; the run's commit is on {where}")
 
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
         """Raises the error that ends the run at the last of REFUSALS since the user's last prompt."""

@@ -174,6 +174,7 @@ class RunContext:
     shown: the files that the model has seen, with the blob that it saw last
     notes_shown: the files whose notes it has seen
     commits: those made by this process
+    branch: the branch at the start of this process
     accepted: files whose change the user accepted, with the accepted content, None for a deleted file
     deletions: files that the user agreed to delete
     unreviewed: whether some part of the change has not been accepted by the user
@@ -197,6 +198,7 @@ class RunContext:
     deletions: set[str] = field(default_factory=set)
     unreviewed: bool = False
     tools: tuple[Tool, ...] = ()
+    branch: str | None = None
     changes_at_refusal: frozenset[FileChange] | None = None
 
     @property

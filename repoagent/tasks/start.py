@@ -59,6 +59,7 @@ def start_conversation(
     known = re.findall(r"^`(.+?)`", earlier_names, re.MULTILINE)
     search = start_search(context.worktree, request.prompt, tool_context.why_not, known)
     gathered = gather_facts(context.worktree)
+    context.branch = gathered.branch
     facts = [facts_block(gathered)]
     others = read_status(context.worktree).changed.keys() - paths_of(context.change_set.changes)
     if others:
@@ -103,13 +104,15 @@ def _with_interrupted(context: RunContext, state: State) -> State:
     waiting = actions[len(step.performed) :]
     if not waiting or why_skipped(by_name[waiting[0].kind], waiting[0], step.performed):
         return state
-    is_stopped = context.request.prompt and waiting[0].kind not in ENDS | QUIET
-    if not is_stopped and waiting[0].kind not in NOT_REPEATED:
+    if waiting[0].kind in NOT_REPEATED:
+        text = (
+            f"This was interrupted: the run ended during `{waiting[0].kind}`, or before it. How far it got "
+            "is unknown, and its output is lost. Check, and do it again if it is still wanted."
+        )
+    elif context.request.prompt and waiting[0].kind not in ENDS | QUIET:
+        text = "You were stopped before this was done. The user speaks now."
+    else:
         return state
-    text = (
-        f"This was interrupted: the run ended during `{waiting[0].kind}`, or before it. How far it got is unknown, and "
-        "its output is lost. Check, and do it again if it is still wanted."
-    )
     return state.with_turn(Turn("observation", text, {"kind": waiting[0].kind, "ok": "no"}))
 
 

@@ -164,10 +164,11 @@ def test_a_rebase_during_the_run(
     assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("two\n", "")
 
 
-def test_changes_of_a_hook_are_reported(repo: GitRepo) -> None:
+def test_another_branch_and_changes_of_a_hook_are_reported(repo: GitRepo) -> None:
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     outcome, _, user = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
     assert "note: f.txt changed while hooks ran; the new version was committed" in user.messages
+    assert "the run's commit is on branch new" in " ".join(user.messages)
     assert outcome.commits == (repo.head(),)
 
 
