@@ -359,7 +359,8 @@ class _Run:
             ATTACHED: result.attached,
             "reasons": " ".join(map(str, reasons)) if isinstance(reasons, list) else "",
         }
-        meta |= {key: json.dumps(result.data[key]) for key in ("allowed", "shown") if result.data.get(key)}
+        if result.data.get("shown"):
+            meta["shown"] = json.dumps(result.data["shown"])
         meta = {key: value for key, value in meta.items() if value}
         meta = {"kind": result.kind, "ok": "yes" if result.ok else "no", **meta}
         self.state = self.state.with_turn(Turn("observation", text, meta))

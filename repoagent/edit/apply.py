@@ -118,6 +118,8 @@ def commit_change(
                 raise NothingDone("cancelled: nothing was changed.") from setback
             raise setback.failure("" if setback.kind == "hook" else "Nothing was changed.") from setback
 
+    if session.request.dry_run or not settings.switch("memory.enabled"):
+        return edit_id, make_commit()
     from repoagent.edit.memory import EditSummary, commit_and_remember
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
@@ -277,6 +279,8 @@ def _read_patches(
     Raises Refused if there is no patch, UsageError if a name is missing, or if the patches name other files.
     """
     name, patches = patch_input.name, read_answer(patch_input.text, known=known)
+    if not patches and "\0" in patch_input.text:
+        raise UsageError(f"{name} is binary: a patch must be text")
     if not patches:
         raise Refused(
             f"{name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or whole files with their names"

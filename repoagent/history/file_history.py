@@ -158,7 +158,9 @@ def _kind(top: Path, commit: str, path: str) -> str:
 def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
     check_path(path)
     where = "" if revision == "HEAD" else f" at {revision}"
-    unseen = f", but git has searched only {REPORT_SECONDS:g} s, or objects are missing" if history.partial else ""
+    unseen = (
+        f", but git has searched only {REPORT_SECONDS:g} s, or objects are missing" if history.partial else ""
+    )
     if not os.path.lexists(top / path):
         from repoagent.git.files import no_such_file
 

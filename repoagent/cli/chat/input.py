@@ -181,7 +181,7 @@ class Editor:
     def __init__(
         self, terminal: Terminal, file: Path, offered: ChatCompleter, bar: Callable[[int], str]
     ) -> None:
-        self._bar = bar
+        self._bar, self._note = bar, terminal.note
         self._shown = ""
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
@@ -210,5 +210,8 @@ class Editor:
                 return None
             except Ended:
                 raise
-            except KeyboardInterrupt:  # drops what was typed
-                continue
+            except KeyboardInterrupt:
+                if self._session.default_buffer.text:
+                    self._session.default_buffer.append_to_history()  # the up arrow brings it back
+                else:
+                    self._note("^D ends the chat", "dim")

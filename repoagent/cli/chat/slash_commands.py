@@ -6,12 +6,14 @@ resume the stopped turn), END, or None. TABLE, below them, lists them all.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
@@ -275,21 +277,20 @@ def run_shell_command(chat: Chat, line: str) -> None:
     shell = os.environ.get("SHELL") or "/bin/sh"
     screen = sys.stderr if not chat.terminal.output_tty else None
     sends = line.startswith("!!")
+    data = b""
     before = signal.signal(signal.SIGINT, lambda *_: None)  # the command would inherit SIG_IGN
     try:
-        with waiting_for_user(), TemporaryFile() as file:
-            output = file if sends else screen
-            error = subprocess.STDOUT if sends else None
-            code = subprocess.run([shell, "-c", command], stdout=output, stderr=error, check=False).returncode
-            file.seek(0)
-            data = file.read()
+        with waiting_for_user():
+            if sends:
+                code, data = _captured([shell, "-c", command])
+            else:
+                code = subprocess.run([shell, "-c", command], stdout=screen, check=False).returncode
     except OSError as error:
         raise UsageError(f"cannot run {shell}: {error.strerror}") from error
     finally:
         signal.signal(signal.SIGINT, before)
     code = 128 - code if code < 0 else code  # of a signal, as shells do
     if sends:
-        sys.stderr.write(sanitize(data.decode("utf-8", "replace")))
         cut = len(data) - MOST
         middle = f"\n[… {cut:,} bytes left out …]\n".encode()
         data = data if cut <= 0 else data[: MOST // 2] + middle + data[-MOST // 2 :]
@@ -298,3 +299,19 @@ def run_shell_command(chat: Chat, line: str) -> None:
         chat.terminal.note(f"exit code {code}; the output will be sent with your next message", "dim")
     elif code:
         chat.terminal.note(f"exit code {code}", "dim")
+
+
+def _captured(command: Sequence[str]) -> tuple[int, bytes]:
+    """The exit code and the output, which is printed as it arrives. What a background process prints later is not
+    waited for."""
+    data, decoder = b"", codecs.getincrementaldecoder("utf-8")("replace")
+    with TemporaryFile() as file, subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT) as process:
+        while True:
+            code = process.poll()  # before reading, so that nothing is missed
+            while piece := os.pread(file.fileno(), 65536, len(data)):
+                sys.stderr.write(sanitize(decoder.decode(piece)))
+                data += piece
+            sys.stderr.flush()
+            if code is not None:
+                return code, data
+            time.sleep(0.02)

@@ -306,7 +306,7 @@ def _table(rows: Sequence[str], width: int, color: bool) -> str:
     marks = _cells(rows[1])
     for head, mark in zip(texts(rows[0]), marks, strict=False):
         justify: JustifyMethod = "left" if not mark.endswith(":") else "center" if mark[0] == ":" else "right"
-        table.add_column(head, justify=justify)
+        table.add_column(head, justify=justify, overflow="fold")  # no word is cut
     for row in rows[2:]:
         table.add_row(*texts(row))
     out = StringIO()

@@ -36,7 +36,7 @@ CREATE INDEX passage_source ON passage (source);
 CREATE INDEX passage_file ON passage (file);
 CREATE VIRTUAL TABLE words USING fts5 (title, body, names, path, tokenize = 'ascii');
 """
-SCHEMA = database.DatabaseSchema(0x72705263, 1, _TABLES)  # "rpRc"
+SCHEMA = database.DatabaseSchema(0x72705263, 2, _TABLES)  # "rpRc"
 _TICK = 50_000_000  # nanoseconds: a file that changes twice within one tick of the clock has the same stamp
 _COARSE = 2_000_000_000  # the same if a file system stores only whole seconds
 _MANY = 2_000  # new passages after which the index is merged

@@ -53,6 +53,8 @@ def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, chat: Ope
         window.send("\t\r")
         window.expect("Slowly.")
         window.answer(READY, "\x03")
+        window.send("\x03")
+        window.expect("^D ends the chat")
         window.answer(READY, "\x04")
         window.expect("--resume chat-")
         assert window.end() == 0
@@ -114,8 +116,10 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, chat: Open, script: Sc
         assert "> greet" in shown and "It greets." in re.sub(r"\x1b\[[0-9;]*m", "", shown)
         window.send("/diff")
         window.expect("/diff")
-        window.send("\x03")  # dropped
-        window.answer(READY, "/diff\r")
+        window.send("\x03")  # dropped, and available in the history
+        time.sleep(0.3)
+        window.send("\x1b[A")
+        window.answer("/diff", "\r")
         window.expect("no uncommitted changes")
         window.expect(READY)
         window.send("\x12dif")  # searched for

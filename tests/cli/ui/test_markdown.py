@@ -109,6 +109,8 @@ def test_a_table_is_folded_in_its_cells_or_printed_as_written() -> None:
         "Name    Meaning\n──────────────────────────────\nalpha   the first letter of\n        them all\n"
         "beta    the second\n"
     )
+    named = f"| Name | Meaning |\n|---|---|\n| src/{'a' * 30}.py | what it does for you |\n"
+    assert render(named, width=50).replace("\n", "").count("a") >= 30 and "…" not in render(named, width=50)
     wide = f"| Name | Meaning |\n|---|---|\n| {'a' * 12} | {'b' * 12} |\n"
     assert render(wide, width=20) == (f"| Name | Meaning |\n|---|---|\n| {'a' * 12} |\n{'b' * 12} |\n")
 
