@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -177,7 +177,18 @@ def history_steps(
         was = commit.was or (older if commit.status == "R" and older != commit.path else "")
         touched = None
         if blobs is not None and number < limit and _has_text(commit):
-            touched = _touched(commit, blobs, outline)
+            path = (
+                commit.touched[0] if len(commit.touched) == 1 else commit.path
+            )  # a file below the directory
+            before = b"" if commit.status == "A" else blobs.get(commit.before)
+            after = blobs.get(commit.after)
+            if before is not None and after is not None:
+                if commit.status != "A" and before != after and before.split() == after.split():
+                    touched = Touched(spaces=True)
+                else:
+                    new = outline(commit.after, path)
+                    old = () if commit.status == "A" else outline(commit.before, path)
+                    touched = None if new is None or old is None else compare(old, new)
         result.append(HistoryStep(commit, touched, sizes.get(commit.commit), was))
     return result
 
@@ -263,21 +274,3 @@ def _has_text(commit: FileCommit) -> bool:
         and bool(commit.after)
         and commit.after != commit.before
     )
-
-
-def _touched(
-    commit: FileCommit,
-    blobs: Mapping[str, bytes],
-    outline: Callable[[str, str], tuple[DefinitionText, ...] | None],
-) -> Touched | None:
-    """What the commit touched; None if unknown. `outline` returns the definitions of a blob by its id and path."""
-    path = commit.touched[0] if len(commit.touched) == 1 else commit.path  # a file below the directory
-    before = b"" if commit.status == "A" else blobs.get(commit.before)
-    after = blobs.get(commit.after)
-    if before is None or after is None:
-        return None
-    if commit.status != "A" and before != after and before.split() == after.split():
-        return Touched(spaces=True)
-    new = outline(commit.after, path)
-    old = () if commit.status == "A" else outline(commit.before, path)
-    return None if new is None or old is None else compare(old, new)

@@ -273,6 +273,7 @@ def answers(reply: str, questions: Sequence[Question]) -> dict[str, tuple[str, d
     A commit is left out if its own line or the queried file's line is missing, ambiguous, empty or too long.
     """
     from repoagent.llm.model import without_thought
+    from repoagent.storage.secrets import without_secrets
 
     texts: dict[tuple[int, int], set[str]] = {}
     for line in without_thought(reply).split("\n"):
@@ -280,23 +281,20 @@ def answers(reply: str, questions: Sequence[Question]) -> dict[str, tuple[str, d
             texts.setdefault((int(match[1]), int(match[2])), set()).add(match[3])
     result: dict[str, tuple[str, dict[str, str]]] = {}
     for number, item in enumerate(questions, 1):
-        line, *file_lines = [_clean(texts.get((number, n), set())) for n in range(len(item.paths) + 1)]
+        lines = []
+        for n in range(len(item.paths) + 1):
+            found = texts.get((number, n), set())
+            text = found.pop() if len(found) == 1 else ""
+            if len(text) > 2 * LINE or text.startswith(("what it did to ", "what commit ")):
+                text = ""
+            if len(text) > 1 and text[0] == text[-1] and text[0] in "`\"'":
+                text = text[1:-1]
+            lines.append(one_line(without_secrets(text)))
+        line, *file_lines = lines
         by_path = {path: text for path, text in zip(item.paths, file_lines, strict=True) if text}
         if line and (item.path not in item.paths or item.path in by_path):
             result[item.commit] = (line, by_path)
     return result
-
-
-def _clean(texts: set[str]) -> str:
-    """The line, or "" if there is more than one or it is unusable."""
-    from repoagent.storage.secrets import without_secrets
-
-    text = texts.pop() if len(texts) == 1 else ""
-    if len(text) > 2 * LINE or text.startswith(("what it did to ", "what commit ")):
-        return ""
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "`\"'":
-        text = text[1:-1]
-    return one_line(without_secrets(text))
 
 
 def plan_summaries(

@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.files import check_path
+from repoagent.errors import NothingDone, Refused
+from repoagent.git.files import check_path, no_such_file
 from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import GitError, git_output
 from repoagent.git.worktree import WorkTree
 from repoagent.history.commit_details import HistoryStep, describe_step, history_steps, without_withheld
-from repoagent.history.file_log import RENAMES, SECONDS, FileHistory, file_log, is_shallow, read_log
+from repoagent.history.file_log import RENAMES, SECONDS, file_log, is_shallow, read_log
 from repoagent.history.log import FileCommit, find_rename, git_offline
 from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, history_block, plain_line
 
@@ -92,12 +92,7 @@ class HistoryReport:
 
 
 def read_history(
-    top: Path,
-    path: str,
-    *,
-    revision: str = "HEAD",
-    limit: int = 20,
-    seconds: float = REPORT_SECONDS,
+    top: Path, path: str, *, revision: str = "HEAD", limit: int = 20, seconds: float = REPORT_SECONDS
 ) -> HistoryReport:
     """The last `limit` commits of `path` (a file or a directory, relative to the top, "." for all) at `revision`,
     newest first, and the authors of all its commits.
@@ -109,7 +104,13 @@ def read_history(
     kind = _kind(top, commit, path)
     history = file_log(top, path, limit, revision=commit, seconds=seconds)
     if not history.commits:
-        raise _nothing(top, path, revision, history)
+        check_path(path)
+        where = "" if revision == "HEAD" else f" at {revision}"
+        if history.partial:
+            where += f", but git has searched only {REPORT_SECONDS:g} s, or objects are missing"
+        if os.path.lexists(top / path):
+            raise NothingDone(f"no commit touches {path}{where}")
+        raise no_such_file(path, top, reason=f"and no commit touches it{where}")
     notes = []
     if not kind:
         newest, target = history.commits[0], None
@@ -153,19 +154,6 @@ def _kind(top: Path, commit: str, path: str) -> str:
         if name == os.fsencode(path):
             return head.split(b" ")[1].decode()
     return ""
-
-
-def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> UsageError | NothingDone:
-    check_path(path)
-    where = "" if revision == "HEAD" else f" at {revision}"
-    unseen = (
-        f", but git has searched only {REPORT_SECONDS:g} s, or objects are missing" if history.partial else ""
-    )
-    if not os.path.lexists(top / path):
-        from repoagent.git.files import no_such_file
-
-        return no_such_file(path, top, reason=f"and no commit touches it{where}{unseen}")
-    return NothingDone(f"no commit touches {path}{where}{unseen}")
 
 
 def prompt_block(

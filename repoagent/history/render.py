@@ -124,11 +124,7 @@ MOST, LATELY = 4, 3  # persons
 
 
 def history_block(
-    steps: Sequence[HistoryStep],
-    *,
-    partial: bool = False,
-    limit: int = 20,
-    people: Authors | None = None,
+    steps: Sequence[HistoryStep], *, partial: bool = False, limit: int = 20, people: Authors | None = None
 ) -> str:
     """Format a line about the authors, then one line per commit, newest first; "" for no commits.
 

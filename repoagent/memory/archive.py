@@ -40,15 +40,7 @@ from repoagent.memory.identity.record import Identity, Memory
 from repoagent.memory.identity.renames import blob_at, keep_content, same_through_history
 from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find_memory
 from repoagent.memory.identity.store import memory_lock, rekeying_event, release_key
-from repoagent.memory.notes import (
-    COMPACTED,
-    USER,
-    Note,
-    add_notes,
-    has_same_words,
-    note_entries,
-    read_notes,
-)
+from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, has_same_words, note_entries, read_notes
 from repoagent.storage import json_files
 from repoagent.storage.atomic import move_durably, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
@@ -216,7 +208,18 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
         if head is None or head.get("kind") != KIND:
             raise ValueError("it has no manifest; create the archive with `repoagent memory export`")
         if head["version"] == VERSION:
-            return [_parcel(folder, files) for folder, files in sorted(memories.items())]
+            parcels = []
+            for folder, files in sorted(memories.items()):
+                value = json_files.parse_document(files.pop(identities.FILE, b""))
+                identity = None if value is None or value["version"] != 1 else identities.from_dict(value)
+                if identity is None:
+                    raise ValueError(f"the identity.json of {folder} is missing or invalid")
+                for path in (identity.path, *identity.earlier_paths, *identity.strangers):
+                    check_path(path)
+                for path in filter(_is_conversation, files):
+                    turns_of(files[path])
+                parcels.append(ArchivedMemory(folder, replace(identity, keys={}, places={}), files))
+            return parcels
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError, Refused) as error:
         raise NoArchive(
             f"{name} is not a memory archive, or is damaged ({error}); nothing was imported"
@@ -224,18 +227,6 @@ def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
     raise json_files.NewerFormat(
         f"{name} has format version {head['version']}, newer than the supported {VERSION}; update repoagent"
     )
-
-
-def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
-    value = json_files.parse_document(files.pop(identities.FILE, b""))
-    identity = None if value is None or value["version"] != 1 else identities.from_dict(value)
-    if identity is None:
-        raise ValueError(f"the identity.json of {name} is missing or invalid")
-    for path in (identity.path, *identity.earlier_paths, *identity.strangers):
-        check_path(path)
-    for path in filter(_is_conversation, files):
-        turns_of(files[path])
-    return ArchivedMemory(name, replace(identity, keys={}, places={}), files)
 
 
 # -- import --
@@ -287,7 +278,14 @@ def _import(
         file, folder, why = _find_target(layout, worktree, index, parcel)
         known = index.identity(folder) if folder else None
         if known is not None:
-            notes = _missing_notes(layout.memory / folder, parcel, source)
+            saved = [
+                note for text in (NOTES, ARCHIVED_NOTES) for note in read_notes(layout.memory / folder / text)
+            ]
+            notes: list[Note] = []  # those that the memory and its archive lack
+            for note in imported_notes(parcel.files.get(NOTES, b""), source):
+                is_saved = any(has_same_words(note.text, old.text) for old in (*saved, *notes))
+                if note.source != COMPACTED and not is_saved:
+                    notes.append(note)
             if notes and not dry_run:
                 add_notes(layout.memory / folder / NOTES, notes)
             at = known.path if file is None else path
@@ -379,17 +377,6 @@ def imported_notes(data: bytes, source: str) -> list[Note]:
             note = replace(note, source=f"{author}, {source}", day=day)
         notes += [note] if note.text else []
     return notes
-
-
-def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
-    """The notes of `parcel` that the memory in `folder` and its archive lack."""
-    known = [note for path in (NOTES, ARCHIVED_NOTES) for note in read_notes(folder / path)]
-    missing: list[Note] = []
-    for note in imported_notes(parcel.files.get(NOTES, b""), source):
-        is_known = any(has_same_words(note.text, old.text) for old in (*known, *missing))
-        if note.source != COMPACTED and not is_known:
-            missing.append(note)
-    return missing
 
 
 def restore_memory(layout: Layout, folder: Path) -> Memory:

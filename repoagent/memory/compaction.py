@@ -14,15 +14,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import loads, read_conversation, turn_offsets
-from repoagent.memory.edit_records import (
-    EditRecord,
-    Exchange,
-    exchange_of,
-    group_turns,
-    is_day,
-    outcome_text,
-    read_edits,
-)
+from repoagent.memory.edit_records import Exchange, exchange_of, group_turns, is_day, outcome_text, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import COMPACTED, Note, add_notes, make_note
 from repoagent.memory.prompt import cut_line, failure_of, reason_of
@@ -121,27 +113,25 @@ def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionR
     archive = memory.folder / "archive" / f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
     write_whole(archive, data[: data.index(b"\n") + 1] + b"\n" + part)
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
-    notes = add_notes(
-        memory.notes, [_line(exchange, records.get(exchange.id), archive.name) for exchange in moved]
-    )
+    lines = []
+    for exchange in moved:
+        record = records.get(exchange.id)
+        state = record.state if record else exchange.state
+        outcome = outcome_text(state or "discussed", (record.commit if record else exchange.commit) or "")
+        reasons = [reason for turn in exchange.turns if (reason := reason_of(turn))]
+        failures = [failure for turn in exchange.turns if (failure := failure_of(turn))]
+        if reasons:
+            outcome += f'; rejected first: "{cut_line(reasons[-1], _WIDTH)}"'
+        elif failures:
+            outcome += f"; failed first: {cut_line(failures[0], _WIDTH)}"
+        request = cut_line(exchange.request, _WIDTH) or "(no request)"
+        text = f"{request} ({outcome}; archive/{archive.name})"
+        blob = record.result_blob or record.source_blob if record else ""
+        written = date.fromisoformat(exchange.time[:10]) if is_day(exchange.time[:10]) else None
+        lines.append(make_note(text, blob=blob, day=written, source=COMPACTED))
+    notes = add_notes(memory.notes, lines)
     if read_regular(memory.conversation) != data:
         warn(f"did not compact {memory.conversation}: another program has just saved it")
         return None
     write_whole(memory.conversation, data[:begin] + data[end:])
     return CompactionResult(archive, count, len(part), tuple(notes))
-
-
-def _line(exchange: Exchange, record: EditRecord | None, name: str) -> Note:
-    state = record.state if record else exchange.state
-    commit = (record.commit if record else exchange.commit) or ""
-    end = outcome_text(state or "discussed", commit)
-    reasons = [reason for turn in exchange.turns if (reason := reason_of(turn))]
-    failures = [failure for turn in exchange.turns if (failure := failure_of(turn))]
-    if reasons:
-        end += f'; rejected first: "{cut_line(reasons[-1], _WIDTH)}"'
-    elif failures:
-        end += f"; failed first: {cut_line(failures[0], _WIDTH)}"
-    text = f"{cut_line(exchange.request, _WIDTH) or '(no request)'} ({end}; archive/{name})"
-    blob = record.result_blob or record.source_blob if record else ""
-    day = exchange.time[:10]
-    return make_note(text, blob=blob, day=date.fromisoformat(day) if is_day(day) else None, source=COMPACTED)

@@ -73,19 +73,6 @@ def text_file(layout: Layout, name: str) -> Path:
     return log_folder(layout) / f"{name}.md"
 
 
-def _load_text(layout: Layout, name: str) -> bytes | None:
-    """The text with this hash; None for "". Raises Refused if it is missing or was modified."""
-    if not name:
-        return None
-    path = text_file(layout, name)
-    data = read_regular(path)
-    if data is None:
-        raise Refused(f"the stored conversation text {path} is missing; nothing was changed")
-    if digest(data) != name:
-        raise Refused(f"{path} was modified and no longer matches its hash; nothing was changed")
-    return data
-
-
 def logged_changes(layout: Layout, *, warn: Warn = to_stderr) -> list[ConversationChange]:
     """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote any of them."""
     path = log_folder(layout) / "changes.jsonl"
@@ -178,9 +165,15 @@ def reverse_change(
         if last is None:
             kind = "undone changes" if command == REDO else "more changes by commands"
             raise NothingDone(f"nothing to {command}: {ref.name} has no {kind}")
-        after = _load_text(layout, last.before)
+        copy, after = text_file(layout, last.before), None
+        if last.before:
+            after = read_regular(copy)
+            if after is None:
+                raise Refused(f"the stored conversation text {copy} is missing; nothing was changed")
+            if digest(after) != last.before:
+                raise Refused(f"{copy} was modified and no longer matches its hash; nothing was changed")
         if digest(present) != last.after:
-            old = f"copy {text_file(layout, last.before)} to" if last.before else "delete"
+            old = f"copy {copy} to" if last.before else "delete"
             raise Refused(
                 f"{ref.name} has changed since its last {last.command}; {command} by hand: {old} {ref.path}"
             )

@@ -254,15 +254,22 @@ def summarize_file(
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
     """Return the summary of the file `path` with the bytes `data`, for a prompt; "" if it is missing, outdated or
     unreadable."""
-    since = ""
+    folder, since = store.folder_of(layout), ""
+    if not data or not folder.is_dir():
+        return ""
+    digest = sha256(data).hexdigest()
     try:
-        summary, last = _of_version(layout, path, data)
+        last = store.read_record(folder, path, do_nothing)
+        keys = [last.summary] if last is not None and last.sha256 == digest else []
+        keys.append(key_of("whole", WORDS, digest))  # finds a renamed file
+        summaries = (store.read_summary(folder, key, do_nothing) for key in keys)
+        summary = next(filter(None, summaries), None)
         if summary is None and last is not None and len(last.parts) > 1:
             known = {part.sha256 for part in last.parts}
             parts = store.cut(SourceFile(path, data))
             new = [part.size for part in parts if part.sha256 not in known]
             if len(data) - sum(new) >= FRESH * max(len(data), last.parts[-1].end):
-                summary = store.read_summary(store.folder_of(layout), last.summary, do_nothing)
+                summary = store.read_summary(folder, last.summary, do_nothing)
                 since = f", of an older version: {len(new)} of {len(parts)} parts changed since"
     except Refused:
         return ""
@@ -270,19 +277,3 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
         return ""
     by = "corrected by a user" if summary.edited else f"by {summary.model or 'a model'}"
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
-
-
-def _of_version(
-    layout: Layout, path: str, data: bytes
-) -> tuple[StoredSummary | None, store.SummaryRecord | None]:
-    """The summary of this version of a file, and the record of its last summary."""
-    folder = store.folder_of(layout)
-    if not data or not folder.is_dir():
-        return None, None
-    digest = sha256(data).hexdigest()
-    last = store.read_record(folder, path, do_nothing)
-    keys = [last.summary] if last is not None and last.sha256 == digest else []
-    for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
-        if summary := store.read_summary(folder, key, do_nothing):
-            return summary, last
-    return None, last

@@ -65,12 +65,7 @@ class GcCandidate:
 
 
 def collect_garbage(
-    layout: Layout,
-    worktree: WorkTree,
-    *,
-    days: int = DAYS,
-    apply: bool = False,
-    warn: Warn = to_stderr,
+    layout: Layout, worktree: WorkTree, *, days: int = DAYS, apply: bool = False, warn: Warn = to_stderr
 ) -> tuple[list[GcCandidate], int]:
     """Return the memories without a file, sorted by path, and the total number of memories.
 
@@ -167,7 +162,19 @@ def forget_conversations(
             warn(f"skipped the conversation about {memory.identity.path}: {error}")
     for kind, paths, lock in list(_old_files(layout, cutoff)):
         size += sum(map(_size, paths))
-        counts[kind] += not apply or _remove(paths, lock)
+        if apply:
+            with (
+                suppress(Busy),
+                nullcontext() if lock is None else hold_lock(lock, timeout=0.0, label=lock.name),
+            ):
+                for path in paths:
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path, ignore_errors=True)
+                    else:
+                        with suppress(OSError):
+                            path.unlink(missing_ok=True)
+        # what another process has locked is still there
+        counts[kind] += not (apply and any(map(os.path.lexists, paths)))
     return ForgottenCounts(bytes=size, **counts)
 
 
@@ -243,18 +250,6 @@ def _old_files(layout: Layout, cutoff: float) -> Iterator[tuple[str, list[Path],
         # the folder's own time changes with run.json, which is replaced at each step and at the end
         if paths and _is_old([home, *paths], cutoff) and lock_holder(home / "lock") is None:
             yield "runs", paths, home / "lock"
-
-
-def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
-    """Remove files and folders; return whether they are gone, which they are not if another process holds `lock`."""
-    with suppress(Busy), nullcontext() if lock is None else hold_lock(lock, timeout=0.0, label=lock.name):
-        for path in paths:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
-    return not any(map(os.path.lexists, paths))
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -218,21 +218,9 @@ def _three_way(
     merged = merge(worktree, version, before, after)
     if not isinstance(merged, Conflict):
         return merged, None, ()
-    conflicts = _conflicts(pieces, version, first_line)
-    winning = merge(worktree, version, before, after, after_wins=True)
-    if isinstance(winning, Conflict):  # a binary file
-        return after, before, [SegmentConflict(conflict.files) for conflict in conflicts]
-    rest = merge(worktree, winning, after, before, after_wins=True)
-    return winning, before if isinstance(rest, Conflict) else rest, conflicts
-
-
-def _conflicts(
-    pieces: Sequence[tuple[str, bytes, bytes]], version: bytes, first_line: int
-) -> list[SegmentConflict]:
-    """The segments whose edits overlap or touch changes in the version, with the lines."""
-    old = [line for _, before, _ in pieces for line in lines_of(before)]
-    new = [line for _, _, after in pieces for line in lines_of(after)]
-    ends = [*accumulate(len(lines_of(after)) for _, _, after in pieces)]
+    old = [line for _, text, _ in pieces for line in lines_of(text)]
+    new = [line for _, _, text in pieces for line in lines_of(text)]
+    ends = [*accumulate(len(lines_of(text)) for _, _, text in pieces)]
     theirs = diff_ranges(old, lines_of(version))
     places: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
     for i1, i2, j1, j2 in diff_ranges(old, new):
@@ -243,11 +231,16 @@ def _conflicts(
             lines = (j1 - start + 1, min(j2, ends[number]) - start)
             source = (first_line + touching[0][2], first_line + touching[-1][3] - 1)
             places.setdefault(pieces[number][0], []).append((lines, source))
-    if not places:
+    conflicts = [SegmentConflict((file,), tuple(each)) for file, each in places.items()]
+    if not conflicts:
         edited = [piece for piece in pieces if piece[1] != piece[2]]
         changed = [piece for piece in edited if piece[1] not in version]
-        return [SegmentConflict(tuple(piece[0] for piece in changed or edited))]
-    return [SegmentConflict((file,), tuple(lines)) for file, lines in places.items()]
+        conflicts = [SegmentConflict(tuple(piece[0] for piece in changed or edited))]
+    winning = merge(worktree, version, before, after, after_wins=True)
+    if isinstance(winning, Conflict):  # a binary file
+        return after, before, [SegmentConflict(conflict.files) for conflict in conflicts]
+    rest = merge(worktree, winning, after, before, after_wins=True)
+    return winning, before if isinstance(rest, Conflict) else rest, conflicts
 
 
 class JoinConflict(Refused):

@@ -149,10 +149,22 @@ def _first_line(symbol: Symbol) -> int:
 def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
     """Where the outermost units begin, including their comments, in order. Neighbors of one or two lines of code
     (imports, assignments) count as one unit."""
+    roles = boundaries.child_roles(language)
+    node, size = tree.root_node, tree.root_node.end_byte - tree.root_node.start_byte
+    for _ in range(_DEEPEST):  # into the innermost list that makes up most of the file
+        children = [
+            child for child in node.children if roles.get(child.kind_id, boundaries.ITEM) != boundaries.TOKEN
+        ]
+        node = max(children, key=lambda child: child.end_byte - child.start_byte, default=node)
+        holder = boundaries.holder_role(node.type)
+        if not children or _FUNCTION.search(node.type) or holder == boundaries.LEAF:
+            break
+        if node.end_byte - node.start_byte < _MOST * size:
+            break
+        if holder == boundaries.LIST:
+            size = node.end_byte - node.start_byte
     candidates: list[Candidate] = []
-    boundaries.walk(
-        tree, text, _innermost_list(tree.root_node, language) - 1, candidates, (language, 0, 0, 0)
-    )
+    boundaries.walk(tree, text, size - 1, candidates, (language, 0, 0, 0))
     if not candidates:
         return []
     most = min(cost for _, cost, _ in candidates) + 1.0
@@ -161,34 +173,6 @@ def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int
         return starts
     small = [text[start:end].strip().count(b"\n") <= 1 for start, end in pairwise([0, *starts, len(text)])]
     return [start for number, start in enumerate(starts) if not (small[number] and small[number + 1])]
-
-
-def _innermost_list(root: tree_sitter.Node, language: str) -> int:
-    """The size of the innermost list that makes up most of the file."""
-    roles = boundaries.child_roles(language)
-    node, size = root, root.end_byte - root.start_byte
-    for _ in range(_DEEPEST):
-        inner = max(
-            (
-                child
-                for child in node.children
-                if roles.get(child.kind_id, boundaries.ITEM) != boundaries.TOKEN
-            ),
-            key=lambda child: child.end_byte - child.start_byte,
-            default=None,
-        )
-        if (
-            inner is None
-            or _FUNCTION.search(inner.type)
-            or boundaries.holder_role(inner.type) == boundaries.LEAF
-        ):
-            break
-        if inner.end_byte - inner.start_byte < _MOST * size:
-            break
-        node = inner
-        if boundaries.holder_role(node.type) == boundaries.LIST:
-            size = node.end_byte - node.start_byte
-    return size
 
 
 def _line_candidates(text: bytes, limit: int) -> list[Candidate]:

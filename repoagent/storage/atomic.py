@@ -34,7 +34,16 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
     """Write as `write_whole` does, and return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
         try:
-            descriptor, temporary = _create_locked(parent, private=private)
+            while True:
+                temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
+                descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
+                try:
+                    with suppress(OSError):
+                        fcntl.flock(descriptor, fcntl.LOCK_EX)
+                    os.stat(temporary, dir_fd=parent)
+                    break
+                except FileNotFoundError:  # another process removed it before it was locked
+                    os.close(descriptor)
             try:
                 _write_all(descriptor, data)
                 os.fsync(descriptor)
@@ -49,20 +58,6 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
         except OSError as error:
             raise system_failed("write", path, error) from error
     return descriptor
-
-
-def _create_locked(parent: int, *, private: bool) -> tuple[int, str]:
-    """Create a temporary file, locked while its owner is alive. Returns descriptor and name."""
-    while True:
-        temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
-        descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
-        try:
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            os.stat(temporary, dir_fd=parent)
-            return descriptor, temporary
-        except FileNotFoundError:  # another process removed it before it was locked
-            os.close(descriptor)
 
 
 def is_temporary(name: str) -> bool:

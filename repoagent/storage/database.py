@@ -89,7 +89,16 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 
 def open_database(path: Path, schema: DatabaseSchema, warn: Warn, *, wal: bool = False) -> sqlite3.Connection:
     """Open the file, and create it if it is missing. Raises DatabaseDamaged and DatabaseUnusable."""
-    _create_private(path, warn)
+    try:
+        for file in _in_the_way(path):
+            set_aside_broken(file, "is not a regular file", warn)
+        # An existing file is not opened: closing it would drop the locks of another thread's SQLite. A new one is
+        # private; SQLite gives its other files the same mode.
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise DatabaseUnusable(f"cannot create {path} ({error.strerror})") from error
     with _connected(path, "rwc") as connection:
         connection.execute("BEGIN")  # read from one snapshot: another process may be creating the file
         is_created = schema.is_in(connection, path)
@@ -155,22 +164,6 @@ def _in_the_way(path: Path) -> list[Path]:
     except Refused as error:
         raise DatabaseUnusable(str(error)) from error
     return files
-
-
-def _create_private(path: Path, warn: Warn) -> None:
-    """Rename what is not a regular file, and create a missing file readable by its owner only.
-
-    An existing one is not opened: closing it would drop the locks of another thread's SQLite.
-    """
-    try:
-        for file in _in_the_way(path):
-            set_aside_broken(file, "is not a regular file", warn)
-        # SQLite gives its other files the same mode
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise DatabaseUnusable(f"cannot create {path} ({error.strerror})") from error
 
 
 def set_damaged_aside(path: Path, error: Exception, warn: Warn) -> None:

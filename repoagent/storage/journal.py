@@ -148,29 +148,21 @@ def abandoned_journals(root: Path) -> Iterator[Journal]:
         return
     for folder in folders:
         if folder.name.startswith(_UNNAMED):
-            _remove_unnamed(folder)
+            with suppress(OSError):  # left by a crash: it has no final name yet, or it had ended
+                if not (folder / _OWNER).exists():
+                    # the owner of a new folder may be about to lock it; a negative age means a changed clock
+                    if not 0 <= time.time() - folder.stat().st_mtime < _UNNAMED_SECONDS:
+                        remove_folder(folder)
+                elif (descriptor := _take(folder / _OWNER)) is not None:
+                    try:
+                        remove_folder(folder)
+                    finally:
+                        os.close(descriptor)
             continue
         descriptor = _take(folder / _OWNER)
         if descriptor is not None:
             remove_temporary_files(folder)
             yield Journal(folder, descriptor)
-
-
-def _remove_unnamed(folder: Path) -> None:
-    """Remove a folder left by a crash: a journal without its final name, or one that had ended."""
-    with suppress(OSError):
-        if not (folder / _OWNER).exists():
-            # the owner of a new folder may be about to lock it; a negative age means a changed clock
-            if 0 <= time.time() - folder.stat().st_mtime < _UNNAMED_SECONDS:
-                return
-            remove_folder(folder)
-            return
-        descriptor = _take(folder / _OWNER)
-        if descriptor is not None:
-            try:
-                remove_folder(folder)
-            finally:
-                os.close(descriptor)
 
 
 def _temporary_name(root: Path, name: str) -> Path:

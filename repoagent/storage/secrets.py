@@ -70,18 +70,16 @@ def may_hold_secrets(text: str) -> bool:
     The rules take a third of a second to load, and few texts need them. Identifiers, hashes, UUIDs and names with a
     short hash do not look random.
     """
-    return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
-
-
-def _looks_random(run: str) -> bool:
-    if not (run.strip("0123456789abcdef-") and run.strip("0123456789ABCDEF-")):
-        return False
-    pieces = re.split("[_-]", run)
-    name = "-".join(piece for piece in pieces if len(piece) >= OF or piece.strip("0123456789abcdef"))
-    return any(
-        len(piece) >= OF and len(_CHANGE.findall(piece)) * OF >= CHANGES * len(piece)
-        for piece in (name, *pieces)
-    )
+    if _PRIVATE_KEY in text:
+        return True
+    for run in set(_RUN.findall(text)):
+        if run.strip("0123456789abcdef-") and run.strip("0123456789ABCDEF-"):
+            pieces = re.split("[_-]", run)
+            name = "-".join(piece for piece in pieces if len(piece) >= OF or piece.strip("0123456789abcdef"))
+            for piece in (name, *pieces):
+                if len(piece) >= OF and len(_CHANGE.findall(piece)) * OF >= CHANGES * len(piece):
+                    return True
+    return False
 
 
 def find_secrets(text: str) -> list[str]:

@@ -61,6 +61,8 @@ def is_prose(path: str) -> bool:
 
 _CODE_BEFORE = (b".", b"`", b":", b"#", b'"', b"'")
 _CODE_AFTER = (b"(", b"`")
+_WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
+_WORD_PART = re.compile(rb"[\w\x80-\xff]")
 
 
 def find_occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
@@ -72,7 +74,17 @@ def find_occurrences(path: str, data: bytes, names: Collection[str], *, parse: b
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
-    words = _words(text, names)
+    words: list[
+        tuple[int, bytes]
+    ] = []  # offset and bytes of each whole word that is one of the names, in order
+    for word in {name.encode("utf-8", "surrogateescape") for name in names}:
+        start = text.find(word)
+        while start >= 0:
+            end = start + len(word)
+            if not (start and _WORD_PART.match(text, start - 1)) and not _WORD_PART.match(text, end):
+                words.append((start, word))
+            start = text.find(word, end)
+    words.sort()
     language = language_of(path, data) if parse and words else None
     if language is not None and language not in PROSE and len(words) <= MOST:
         tree = parse_bytes(text, language)
@@ -96,23 +108,6 @@ def find_occurrences(path: str, data: bytes, names: Collection[str], *, parse: b
         counted = start
         occurrences.append(Occurrence(word.decode("utf-8", "surrogateescape"), line, "text"))
     return Occurrences(tuple(occurrences))
-
-
-_WORD = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
-_WORD_PART = re.compile(rb"[\w\x80-\xff]")
-
-
-def _words(text: bytes, names: Collection[str]) -> list[tuple[int, bytes]]:
-    """The offset and bytes of each word that is one of the names, in order."""
-    words = []
-    for word in {name.encode("utf-8", "surrogateescape") for name in names}:
-        start = text.find(word)
-        while start >= 0:
-            end = start + len(word)
-            if not (start and _WORD_PART.match(text, start - 1)) and not _WORD_PART.match(text, end):
-                words.append((start, word))
-            start = text.find(word, end)
-    return sorted(words)
 
 
 _RAW = frozenset({"preproc_arg"})  # code that the grammar keeps as text
@@ -264,7 +259,12 @@ def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tre
     type_ = parent.type
     if type_ in _MEMBERS and parent.child_by_field_name(_MEMBERS[type_][0]) == node:
         if type_ in _QUALIFIED:
-            return ("field" if _is_function_head(parent) else "qualified"), None
+            inner, outer = parent, parent.parent
+            while outer is not None and outer.type in _WRAPPERS and _is_in(outer, inner, ("declarator",)):
+                inner, outer = outer, outer.parent
+            # the head of a function definition, as in `int K::load() {`
+            is_head = inner is not parent and outer is not None and outer.type == "function_definition"
+            return ("field" if is_head else "qualified"), None
         owner, assignment = _owner(parent), parent.parent
         if owner and assignment and assignment.child_by_field_name("left") == parent:
             name = text[owner.start_byte : owner.end_byte]
@@ -284,14 +284,6 @@ def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tre
 
 def _owner(parent: tree_sitter.Node) -> tree_sitter.Node | None:
     return next(filter(None, map(parent.child_by_field_name, _OWNERS)), None)
-
-
-def _is_function_head(node: tree_sitter.Node) -> bool:
-    """Whether `node` is the name in the head of a function definition: `int K::load() {`."""
-    child, parent = node, node.parent
-    while parent is not None and parent.type in _WRAPPERS and _is_in(parent, child, ("declarator",)):
-        child, parent = parent, parent.parent
-    return child is not node and parent is not None and parent.type == "function_definition"
 
 
 def _binding_role(

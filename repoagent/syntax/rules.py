@@ -136,29 +136,23 @@ def assigned(left: str, right: str) -> Matcher:
                 return kind, name, None
             if node.type == "variable_declarator" and outer is not None and outer.type == "export_statement":
                 return "constant", name, None
-        return _module_value(node, outer, name, value, text)
+        # A declaration or an assignment of a module that is not a function: constant, variable or object.
+        if outer is None or outer.parent is None or outer.parent.type != "program":
+            return None
+        large = node.end_point[0] - node.start_point[0] + 1 >= _LEAST_LINES
+        if node.type == "variable_declarator":
+            if not large or name.type != "identifier":
+                return None
+            return "constant" if text.startswith(b"const", outer.start_byte) else "variable", name, None
+        value = unwrapped(value)
+        if value is None or name.type == "subscript_expression":
+            return None
+        exported = text.startswith(_EXPORTS, node.start_byte) and value.type not in _NO_VALUES
+        if not large and (not exported or value.type in ("object", "call_expression")):
+            return None
+        return "object" if value.type == "object" else "constant" if exported else "variable", name, None
 
     return match
-
-
-def _module_value(
-    node: Node, outer: Node | None, name: Node, value: Node | None, text: bytes
-) -> Match | None:
-    """Match a declaration or an assignment of a module that is not a function: constant, variable or object."""
-    if outer is None or outer.parent is None or outer.parent.type != "program":
-        return None
-    large = node.end_point[0] - node.start_point[0] + 1 >= _LEAST_LINES
-    if node.type == "variable_declarator":
-        if not large or name.type != "identifier":
-            return None
-        return "constant" if text.startswith(b"const", outer.start_byte) else "variable", name, None
-    value = unwrapped(value)
-    if value is None or name.type == "subscript_expression":
-        return None
-    exported = text.startswith(_EXPORTS, node.start_byte) and value.type not in _NO_VALUES
-    if not large and (not exported or value.type in ("object", "call_expression")):
-        return None
-    return "object" if value.type == "object" else "constant" if exported else "variable", name, None
 
 
 def _class_field(node: Node, _outer: Node | None, _text: bytes) -> Match | None:

@@ -112,8 +112,18 @@ class Rows:
         if batch.back:  # older than all existing numbers: in rows of their own
             rows = ((file, numbers[-1], array(NUMBERS, numbers[::-1])) for file, numbers in histories)
             connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", rows)
-        else:
-            _append(connection, histories)
+        else:  # greater than all existing numbers
+            added = dict(histories)
+            newest = "low = (SELECT max(low) FROM touch WHERE file = value)"
+            last = connection.execute(
+                f"SELECT file, numbers FROM json_each(?) CROSS JOIN touch WHERE file = value AND {newest}",
+                (str(list(added)),),
+            )
+            for file, known in last.fetchall():
+                if len(known) < 4 * _STRETCH:
+                    added[file] = [*unpack_numbers(NUMBERS, known), *added[file]]
+            parts = (part for file, numbers in added.items() for part in _stretches(file, numbers))
+            connection.executemany("INSERT OR REPLACE INTO touch VALUES (?, ?, ?)", parts)
         self._write_names([*batch.past, *batch.names.items()], merged)
         batch.past, batch.names, batch.unwritten = [], {}, []
         batch.touched.clear()
@@ -142,21 +152,6 @@ class Rows:
                 f"UPDATE name SET {end} = ?, {end}_kind = ? WHERE directory = ? AND base = ? AND file = ?",
                 rows,
             )
-
-
-def _append(connection: sqlite3.Connection, histories: Iterable[tuple[int, list[int]]]) -> None:
-    """Append ascending numbers, greater than all existing ones, to the history of each file."""
-    numbers = dict(histories)
-    newest = "low = (SELECT max(low) FROM touch WHERE file = value)"
-    last = connection.execute(
-        f"SELECT file, numbers FROM json_each(?) CROSS JOIN touch WHERE file = value AND {newest}",
-        (str(list(numbers)),),
-    )
-    for file, known in last.fetchall():
-        if len(known) < 4 * _STRETCH:
-            numbers[file] = [*unpack_numbers(NUMBERS, known), *numbers[file]]
-    parts = (part for file, each in numbers.items() for part in _stretches(file, each))
-    connection.executemany("INSERT OR REPLACE INTO touch VALUES (?, ?, ?)", parts)
 
 
 def _stretches(file: int, numbers: list[int]) -> Iterator[tuple[int, int, array[int]]]:

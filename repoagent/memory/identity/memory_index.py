@@ -97,21 +97,17 @@ class IdentityIndex:
                 if identity is not None:
                     row = (pack_text(name), stamps[name], pack_text(identity.path))
                     self.connection.execute("INSERT INTO memory VALUES (?, ?, ?)", row)
+                    seen = identity.places.values()
+                    hints: set[Hint] = {  # all values by which the memory can be found
+                        *((PATH, path) for path in (identity.path, *(place.path for place in seen))),
+                        *((EARLIER, path) for path in identity.earlier_paths),
+                        *((KEY, key) for key in identity.keys),
+                        *((BLOB, blob) for blob in (identity.blob, *(place.blob for place in seen)) if blob),
+                    }
                     self.connection.executemany(
                         "INSERT INTO hint VALUES (?, ?, ?)",
-                        [(kind, pack_text(value), pack_text(name)) for kind, value in _hints(identity)],
+                        [(kind, pack_text(value), pack_text(name)) for kind, value in hints],
                     )
-
-
-def _hints(identity: Identity) -> set[Hint]:
-    """All values by which the memory with this identity can be found."""
-    seen = identity.places.values()
-    return {
-        *((PATH, path) for path in (identity.path, *(place.path for place in seen))),
-        *((EARLIER, path) for path in identity.earlier_paths),
-        *((KEY, key) for key in identity.keys),
-        *((BLOB, blob) for blob in (identity.blob, *(place.blob for place in seen)) if blob),
-    }
 
 
 @contextmanager

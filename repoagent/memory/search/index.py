@@ -118,11 +118,7 @@ def _is_current(connection: sqlite3.Connection, seen: Files) -> bool:
 
 
 def update(
-    connection: sqlite3.Connection,
-    layout: Layout,
-    seen: Files,
-    warn: Warn,
-    progress: Progress | None = None,
+    connection: sqlite3.Connection, layout: Layout, seen: Files, warn: Warn, progress: Progress | None = None
 ) -> None:
     """Update the index in one transaction, so that readers see it either as before or as
     after the update."""

@@ -135,24 +135,21 @@ def answer_query(
     groups: dict[tuple[str, str, str], list[Ranked]] = {}  # the same words on one day about several files
     for result in index.query_index(layout, seen, rank, warn, progress):
         groups.setdefault((result.passage.kind, result.passage.date, result.passage.text), []).append(result)
-    best = [*groups.values()][: how.limit]
-    return SearchResult(tuple(_hit(layout, same, query, how.width) for same in best), searched=True)
-
-
-def _hit(layout: Layout, same: Sequence[Ranked], query: Query, width: int) -> Hit:
-    best, *others = same
-    passage, folder, stale = best.passage, memory_of(best.path), False
-    text, marks, lines = snippet(passage.text, query, width)
-    lines = 0 if passage.kind in ("edit", "commit") else lines  # these are on one line
-    also = dict.fromkeys(item.passage.file for item in others)
-    if passage.kind == "note" and folder:
-        identity = load_or_warn(layout.memory / folder, lambda message: None)
-        stale = identity is not None and identity.is_of_older_text(passage.date, passage.blob)
-    return Hit(
-        passage.file, passage.kind, passage.date, text, marks, best.score, layout.root / best.path,
-        passage.line + lines, passage.name, stale,
-        tuple(file for file in also if file and file != passage.file),
-    )  # fmt: skip
+    hits = []
+    for best, *others in [*groups.values()][: how.limit]:
+        passage, folder, stale = best.passage, memory_of(best.path), False
+        excerpt, marks, lines = snippet(passage.text, query, how.width)
+        lines = 0 if passage.kind in ("edit", "commit") else lines  # these are on one line
+        also = dict.fromkeys(item.passage.file for item in others)
+        if passage.kind == "note" and folder:
+            identity = load_or_warn(layout.memory / folder, lambda message: None)
+            stale = identity is not None and identity.is_of_older_text(passage.date, passage.blob)
+        hits.append(Hit(
+            passage.file, passage.kind, passage.date, excerpt, marks, best.score, layout.root / best.path,
+            passage.line + lines, passage.name, stale,
+            tuple(file for file in also if file and file != passage.file),
+        ))  # fmt: skip
+    return SearchResult(tuple(hits), searched=True)
 
 
 def hit_line(hit: Hit) -> str:
@@ -235,7 +232,21 @@ def ranked(connection: sqlite3.Connection, query: Query, how: SearchOptions, roo
     rarest = sorted((word for word in query.words if often[word]), key=lambda word: often[word])
     rare = {word for at, word in enumerate(rarest) if at < _FEWEST or often[word] <= _FREQUENT}
     telling = tuple(word for word in query.words if word in rare) or query.words
-    where, values = _filter(how, root)
+    clauses: list[str] = []  # for the options that limit the search
+    values: list[object] = []
+    if how.kinds:
+        clauses.append(f"kind IN ({','.join('?' * len(how.kinds))})")
+        values += how.kinds
+    if how.files:
+        paths = [pack_text(path.strip("/")) for path in how.files]
+        clauses.append("(" + " OR ".join("file = ? OR substr(file, 1, ?) = ?" for _ in paths) + ")")
+        for path in paths:
+            values += [path, len(path) + 1, path + b"/"]
+    where = f"AND rowid IN (SELECT id FROM passage WHERE {' AND '.join(clauses)})" if clauses else ""
+    if how.without is not None:
+        same = "SELECT p.id FROM passage p JOIN source s ON s.id = p.source WHERE s.path = ?"
+        where += f" AND rowid NOT IN ({same})"
+        values.append(pack_text(how.without.relative_to(root).as_posix()))
     best = connection.execute(
         f"SELECT rowid, rank FROM words WHERE words MATCH ? AND rank MATCH ? {where} ORDER BY rank LIMIT ?",
         (match(query._replace(words=telling)), _BM25, *values, _LOOKED_AT),
@@ -260,25 +271,6 @@ def frequencies(connection: sqlite3.Connection, words: Iterable[str]) -> dict[st
     )
     sql = "SELECT doc FROM temp.vocabulary WHERE term = ?"
     return {word: (connection.execute(sql, (word,)).fetchone() or (0,))[0] for word in words}
-
-
-def _filter(how: SearchOptions, root: Path) -> tuple[str, list[object]]:
-    clauses: list[str] = []
-    values: list[object] = []
-    if how.kinds:
-        clauses.append(f"kind IN ({','.join('?' * len(how.kinds))})")
-        values += how.kinds
-    if how.files:
-        paths = [pack_text(path.strip("/")) for path in how.files]
-        clauses.append("(" + " OR ".join("file = ? OR substr(file, 1, ?) = ?" for _ in paths) + ")")
-        for path in paths:
-            values += [path, len(path) + 1, path + b"/"]
-    where = f"AND rowid IN (SELECT id FROM passage WHERE {' AND '.join(clauses)})" if clauses else ""
-    if how.without is not None:
-        same = "SELECT p.id FROM passage p JOIN source s ON s.id = p.source WHERE s.path = ?"
-        where += f" AND rowid NOT IN ({same})"
-        values.append(pack_text(how.without.relative_to(root).as_posix()))
-    return where, values
 
 
 def _weighed(items: list[Ranked], query: Query, today: date) -> list[Ranked]:
