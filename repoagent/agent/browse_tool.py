@@ -43,17 +43,13 @@ _CODECS = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252", "
 Wrap = Callable[[Sequence[str]], list[str]]
 
 
-def _is_html(page: WebPage) -> bool:
-    """Whether it is HTML, by its type, or by its beginning if it has none."""
-    start = page.data[:1024].lstrip().lower()
-    return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
-
-
 def readable(page: WebPage, wrap: Wrap) -> str:
     """Return the text of `page`. Raises UsageError if the page is not text. `wrap` turns the HTML parser's command
     line into one that runs it in a sandbox."""
     codec = page.charset if page.charset in _CODECS else ""
-    if not _is_html(page):
+    start = page.data[:1024].lstrip().lower()
+    looks_like_html = not page.kind and start.startswith((b"<!doctype html", b"<html"))
+    if page.kind not in _HTML and not looks_like_html:
         if page.kind and not _TEXT.fullmatch(page.kind):
             is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
             kind = f"type {page.kind}" if is_named else "an unknown type"

@@ -261,25 +261,21 @@ def _exchange(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
                 if address == addresses[-1]:
                     raise
                 continue
-            with closing(response):
-                location = response.headers.get("location", "") if response.status_code in _MOVED else ""
-                data, cut = (b"", False) if location else _body(response, net.largest, deadline)
-                kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-                charset = (response.charset_encoding or "").lower()
-                return WebPage(url, response.status_code, kind, charset, data, cut), location
-    raise AssertionError("there is an address")
-
-
-def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[bytes, bool]:
-    """The decompressed body, and whether it has more than `largest` bytes."""
-    packing = response.headers.get("content-encoding", "").strip().lower()
-    if packing not in {"", "identity", "gzip", "deflate"}:
-        raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
-    body = bytearray()
-    for data in response.iter_bytes():
-        body += data
-        if len(body) > largest or response.num_bytes_downloaded > largest:
-            return bytes(body[:largest]), True
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return bytes(body), False
+            break
+        with closing(response):
+            location = response.headers.get("location", "") if response.status_code in _MOVED else ""
+            packing = response.headers.get("content-encoding", "").strip().lower()
+            if not location and packing not in {"", "identity", "gzip", "deflate"}:
+                raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
+            body, cut = bytearray(), False
+            for data in () if location else response.iter_bytes():
+                body += data
+                cut = len(body) > net.largest or response.num_bytes_downloaded > net.largest
+                if cut:
+                    break
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            charset = (response.charset_encoding or "").lower()
+            page = WebPage(url, response.status_code, kind, charset, bytes(body[: net.largest]), cut)
+            return page, location

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from repoagent.config.layers import parse_toml
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.llm.registry import parse_spec, provider_of
+from repoagent.llm.registry import parse_spec
 from repoagent.llm.usage import Price
 
 Format = Literal["diff", "search", "whole", "function"]
@@ -72,7 +72,19 @@ def model_info(spec: str, own: Table | None = None) -> ModelInfo:
         price, source = _read_price(spec, ours), f"as of {data_date()}"
     elif provider.free:
         price, source = Price(), "free"
-    form, form_source = (both["format"], "configured") if "format" in both else _format(spec)
+    # whole functions (and short files) for a small model, diffs for a large one
+    size = parameters(spec)
+    family = next((row for row in _data()["families"] if fnmatchcase(_base(spec), row["match"])), None)
+    form: Format
+    if "format" in both:
+        form, form_source = both["format"], "configured"
+    elif family and (size is None or size > SMALL):  # a small one regardless of its family
+        form, form_source = family["format"], f"as {family['match']}"
+    elif size is None:  # an unknown model is probably small if it runs from a file, and large otherwise
+        form, form_source = ("function", "a model file") if provider.model_file else ("diff", "by default")
+    else:
+        form = "function" if size <= SMALL else "search" if size < MIDDLE else "diff"
+        form_source = f"by its size, {size:g}b"
     families = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
     media = mine["media"] if "media" in mine else next((row["takes"] for row in families), None)
     if wrong := set(media or ()) - _MEDIA:
@@ -83,7 +95,7 @@ def model_info(spec: str, own: Table | None = None) -> ModelInfo:
         price,
         both.get("context"),
         both.get("max_output"),
-        parameters(spec),
+        size,
         form,
         None if media is None else frozenset(media),
         both.get("protocol", "tags"),
@@ -149,20 +161,6 @@ def parameters(spec: str) -> float | None:
         with suppress(OSError, RuntimeError, ValueError):  # the first call reports it
             return Path(model).expanduser().stat().st_size / _BYTES_PER_WEIGHT / 1e9
     return None
-
-
-def _format(spec: str) -> tuple[Format, str]:
-    """The best edit format, and why: whole functions (and short files) for a small model, diffs for a large one."""
-    size = parameters(spec)
-    if size is None or size > SMALL:  # a small one regardless of its family
-        for row in _data()["families"]:
-            if fnmatchcase(_base(spec), row["match"]):
-                return row["format"], f"as {row['match']}"
-    if size is None:
-        # An unknown model is probably small if it runs from a file, and large otherwise.
-        return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
-    form: Format = "function" if size <= SMALL else "search" if size < MIDDLE else "diff"
-    return form, f"by its size, {size:g}b"
 
 
 def _base(spec: str) -> str:

@@ -340,11 +340,20 @@ def apply(
     """Apply or check a patch. A dry run first determines the files that it changes; each must be in `sources`."""
     from repoagent.edit.commit import without_claims, without_controls
     from repoagent.edit.unfinished import settle_unfinished
+    from repoagent.git.files import read_source
     from repoagent.git.transaction.results import Options
     from repoagent.storage.layout import to_stderr
+    from repoagent.storage.secrets import unknown_in, unmask
 
     blobs = {call.path(path): blob for path, blob in sources.items()}
-    data = _unmasked(call, patch, list(blobs))
+    if unknown := unknown_in(patch):  # placeholders of no secret: they must be in a file literally
+        texts = [read_source(call.worktree, path).data or b"" for path in blobs]
+        for name in unknown:
+            if not any(name.encode() in text for text in texts):
+                raise Refused(
+                    f"unknown placeholder {name}: read the file again and use a placeholder that it contains"
+                )
+    data = unmask(patch).encode("utf-8", "surrogatepass")
     message = without_claims(without_controls(message))
 
     def attempt(*, dry_run: bool) -> EditResult:
@@ -377,22 +386,6 @@ def apply(
         return _apply_text(attempt(dry_run=False))
     finally:
         call.service.writing.release()
-
-
-def _unmasked(call: ToolCall, patch: str, paths: Sequence[str]) -> bytes:
-    """The patch with secrets for their placeholders. Raises Refused for an unknown placeholder that is not literally in
-    a file."""
-    from repoagent.git.files import read_source
-    from repoagent.storage.secrets import unknown_in, unmask
-
-    if unknown := unknown_in(patch):
-        texts = [read_source(call.worktree, path).data or b"" for path in paths]
-        for name in unknown:
-            if not any(name.encode() in text for text in texts):
-                raise Refused(
-                    f"unknown placeholder {name}: read the file again and use a placeholder that it contains"
-                )
-    return unmask(patch).encode("utf-8", "surrogatepass")
 
 
 def _apply_text(result: EditResult) -> str:

@@ -278,8 +278,7 @@ def _read(text: str, depth: int) -> ParsedCommand:
     else:
         simples = [
             parse_simple_command(
-                list(map(source, raw.words)),
-                [(op, source(span)) for op, span in raw.redirections],
+                list(map(source, raw.words)), [(op, source(span)) for op, span in raw.redirections]
             )
             for raw in strict
         ]

@@ -188,8 +188,19 @@ def unwrap_command(command: SimpleCommand) -> Unwrapped:
         if all(word.literal for word in command.words):
             return Unwrapped(replace(command, role="wraps"), text=" ".join(command.texts))
         return doubt("cannot tell what `eval` runs")
-    if name == "find":
-        return _find(command)
+    if name == "find":  # each `-exec`; the command itself must be allowed, too
+        commands: list[SimpleCommand] = []
+        arguments: list[Word] | None = None
+        for word in [*command.words, Word(";", ";")]:
+            if arguments is None:
+                arguments = [] if re.fullmatch(r"-(exec|ok)(dir)?", word.text) else None
+            elif word.text in {";", "+"}:
+                commands += [SimpleCommand(tuple(arguments))] if arguments else []
+                arguments = None
+            else:
+                arguments.append(word._replace(kind="open") if "{}" in word.text else word)
+        unsure = bool(commands) and any(word.kind == "open" for word in command.words)
+        return Unwrapped(command, tuple(commands), doubt="cannot tell what `find` does" if unsure else "")
     if name in CHANGES_SHELL or (name == "exec" and len(command.words) == 1):
         return doubt(f"`{name}` may change the meaning of later commands")
     options = command.words[1:2] if name == "printf" else command.words[1:] if name in {"test", "["} else ()
@@ -243,19 +254,3 @@ def _after_options(command: SimpleCommand, at: int, valued: str, skip: int, role
     inner: Role = "inside" if role == "runs" else command.role
     wrapped = replace(command, words=rest, assignments=tuple(assignments), writes=(), reads=(), role=inner)
     return Unwrapped(replace(command, role="wraps") if role == "wraps" else command, (wrapped,))
-
-
-def _find(command: SimpleCommand) -> Unwrapped:
-    """Each `-exec` of `find`; the command itself must be allowed, too."""
-    commands: list[SimpleCommand] = []
-    arguments: list[Word] | None = None
-    for word in [*command.words, Word(";", ";")]:
-        if arguments is None:
-            arguments = [] if re.fullmatch(r"-(exec|ok)(dir)?", word.text) else None
-        elif word.text in {";", "+"}:
-            commands += [SimpleCommand(tuple(arguments))] if arguments else []
-            arguments = None
-        else:
-            arguments.append(word._replace(kind="open") if "{}" in word.text else word)
-    unsure = bool(commands) and any(word.kind == "open" for word in command.words)
-    return Unwrapped(command, tuple(commands), doubt="cannot tell what `find` does" if unsure else "")

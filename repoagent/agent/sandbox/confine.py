@@ -30,13 +30,7 @@ from repoagent.agent.sandbox.launch.syscalls import (
     is_within,
     landlock_abi,
 )
-from repoagent.agent.sandbox.mounts import (
-    MountPlan,
-    plan_mounts,
-    protected_names,
-    shielded_names,
-    writable_roots,
-)
+from repoagent.agent.sandbox.mounts import plan_mounts, protected_names, shielded_names, writable_roots
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 
@@ -95,7 +89,21 @@ class Sandbox:
             **_limits(policy, report),
         }
         if self.program and planned:
-            return _launched(argv, bubblewrap=[self.program, *_options(planned, policy)], **specification)
+            spaces = ["user", "ipc", "pid", "uts", "cgroup-try", *([] if policy.network else ["net"])]
+            options = [f"--unshare-{space}" for space in spaces]
+            options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+            options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--perms", "1777"]
+            options += ["--size", str(policy.shared_memory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+            # root could set kernel parameters of the whole system there
+            options += ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
+            for kind, source, target in planned.steps:
+                if kind in {"file", "folder"}:  # "" stands for the descriptor of an empty file
+                    options += ["--ro-bind-data", "", target] if kind == "file" else ["--tmpfs", target]
+                else:
+                    options += ["--ro-bind" if kind == "keep" else "--bind", source, target]
+            for kind, _, target in planned.steps:
+                options += ["--remount-ro", target] if kind == "folder" else []
+            return _launched(argv, bubblewrap=[self.program, *options], **specification)
         return _launched(
             argv,
             steps=planned.steps if planned else None,
@@ -125,24 +133,6 @@ class Sandbox:
             limits += _WITHOUT_MOUNTS
             limits += [_SIGNALS] if abi < 6 else []
         return (*limits, _NO_MOVES) if abi < 2 and not self.program else tuple(limits)
-
-
-def _options(planned: MountPlan, policy: Policy) -> list[str]:
-    """The options of bubblewrap for a plan; "" stands for the descriptor of an empty file."""
-    options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-    options += [] if policy.network else ["--unshare-net"]
-    options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--perms", "1777"]
-    options += ["--size", str(policy.shared_memory), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    # root could set kernel parameters of the whole system there
-    options += ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
-    for kind, source, target in planned.steps:
-        if kind in {"file", "folder"}:
-            options += ["--ro-bind-data", "", target] if kind == "file" else ["--tmpfs", target]
-        else:
-            options += ["--ro-bind" if kind == "keep" else "--bind", source, target]
-    covered = [target for kind, _, target in planned.steps if kind == "folder"]
-    return [*options, *(word for target in covered for word in ("--remount-ro", target))]
 
 
 def _rules(policy: Policy, *, mounting: bool) -> Iterator[tuple[str, int, list[str]]]:

@@ -126,29 +126,23 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint
         )
     if "traits" not in user and address != known.get("base_url"):
         traits -= {"responses"}  # most gateways support only Chat Completions
-    address = _checked_url(address, source)
-    host = urlsplit(address).hostname or ""
+    address = address.strip()
+    try:
+        parts = urlsplit(address)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an invalid port or IPv6 address
+        valid = False
+    if not valid or not address.isprintable() or " " in address:
+        shown = re.sub(r"//[^/]*@", "//", address)
+        raise UsageError(f"{source} is not a URL ({shown!r}): set it to one like https://host/v1")
+    host = parts.hostname or ""
     local = host == "localhost" or host.endswith(".localhost")
     with suppress(ValueError):
         local = local or ipaddress.ip_address(host).is_loopback
     variables = (
         (str(user["api_key_env"]),) if "api_key_env" in user else tuple(known.get("key_variables", ()))
     )
-    return Endpoint(name, address, variables, local, traits)
-
-
-def _checked_url(text: str, source: str) -> str:
-    """The http(s) URL `text` without a trailing slash. Raises UsageError for any other text."""
-    text = text.strip()
-    try:
-        parts = urlsplit(text)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an invalid port or IPv6 address
-        valid = False
-    if not valid or not text.isprintable() or " " in text:
-        shown = re.sub(r"//[^/]*@", "//", text)
-        raise UsageError(f"{source} is not a URL ({shown!r}): set it to one like https://host/v1")
-    return text.rstrip("/")
+    return Endpoint(name, address.rstrip("/"), variables, local, traits)
 
 
 def _of_ollama_host(text: str) -> str:
@@ -156,7 +150,7 @@ def _of_ollama_host(text: str) -> str:
     scheme, _, rest = text.rpartition("://")
     match = re.fullmatch(r"(\[[^\]]*\]|[^:/]*)(?::(\d+))?(/.*)?", rest)
     if match is None:
-        return text  # `_checked_url` refuses it
+        return text  # `endpoint` refuses it
     host = "127.0.0.1" if match[1] in {"", "0.0.0.0", "[::]"} else match[1]
     port = match[2] or {"http": "80", "https": "443"}.get(scheme, "11434")
     base = f"{scheme or 'http'}://{host}:{port}{match[3] or ''}".rstrip("/")

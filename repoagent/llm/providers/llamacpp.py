@@ -92,6 +92,26 @@ class Engine:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"llama.cpp failed with {how}; try another file for this model"
 
+    def wait_until_loaded(self, path: str) -> None:
+        """Wait until the model is loaded. Raises ModelError with llama.cpp's reason if that fails."""
+        if self.loaded:
+            return
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode(errors="replace").strip()
+        if line == "ready":
+            self.loaded = True
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its log is complete when it has ended
+            self.process.wait(5)
+        self.log.seek(0)
+        log = self.log.read(1 << 20).decode(errors="replace")
+        match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)
+        if match:
+            line = f"{' '.join(match[1].split())}. Try another file for this model"
+        elif not line or line.startswith("RuntimeError"):  # a RuntimeError has no reason
+            line = self.why_ended() or "no reason given"
+        raise ModelError(f"llama.cpp cannot load {path}: {line[:300]}")
+
 
 _engines: list[Engine] = []  # at most one
 _lock = threading.RLock()
@@ -112,13 +132,11 @@ def loaded_engine(path: str, window: int) -> Engine:
             with defer_signals():  # ^C right after the start must not leave the process running
                 _engines.append(_start(key))
         engine = _engines[0]
-        if not engine.loaded:
-            try:
-                _wait(engine, path)
-            except BaseException:
-                stop_all()
-                raise
-            engine.loaded = True
+        try:
+            engine.wait_until_loaded(path)
+        except BaseException:
+            stop_all()
+            raise
         return engine
 
 
@@ -150,31 +168,13 @@ def _start(key: tuple[Path, int, int]) -> Engine:
             start_new_session=True,
         )
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended at once: _wait reports the reason
+        with contextlib.suppress(BrokenPipeError):  # it ended at once: `wait_until_loaded` reports why
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
         return Engine(key, process, folder, log)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise ModelError(f"{sys.executable} cannot run llama.cpp: {error.strerror}") from error
-
-
-def _wait(engine: Engine, path: str) -> None:
-    """Wait until the model is loaded. Raises ModelError with llama.cpp's reason if that fails."""
-    assert engine.process.stdout is not None
-    line = engine.process.stdout.readline().decode(errors="replace").strip()
-    if line == "ready":
-        return
-    with contextlib.suppress(subprocess.TimeoutExpired):  # its log is complete when it has ended
-        engine.process.wait(5)
-    engine.log.seek(0)
-    log = engine.log.read(1 << 20).decode(errors="replace")
-    match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)
-    if match:
-        line = f"{' '.join(match[1].split())}. Try another file for this model"
-    elif not line or line.startswith("RuntimeError"):  # a RuntimeError has no reason
-        line = engine.why_ended() or "no reason given"
-    raise ModelError(f"llama.cpp cannot load {path}: {line[:300]}")
 
 
 @dataclass(frozen=True)

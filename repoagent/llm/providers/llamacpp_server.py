@@ -20,7 +20,13 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)  # redirect output of the library to the log
     order = json.loads(sys.stdin.buffer.readline())
-    _end_with_the_parent()
+    # End at the end of standard input, even while the library blocks the interpreter: the kernel sends SIGIO.
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    with contextlib.suppress(OSError):  # not supported: the end is noticed after loading
+        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([0], [], [], 0)[0]:  # it has already ended, so there will be no signal
+        os._exit(0)
     sys.path[:] = order["import_path"]
     try:
         library = importlib.import_module("xllamacpp")
@@ -49,17 +55,6 @@ def main() -> None:
         pass
     del server
     os._exit(0)
-
-
-def _end_with_the_parent() -> None:
-    """End this process at the end of standard input, even while the library blocks the interpreter: the kernel sends
-    SIGIO."""
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    with contextlib.suppress(OSError):  # not supported: `main` notices the end after loading
-        fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([0], [], [], 0)[0]:  # it has already ended, so there will be no signal
-        os._exit(0)
 
 
 if __name__ == "__main__":

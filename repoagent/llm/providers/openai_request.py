@@ -37,6 +37,23 @@ def chat_body(
     as_object = "reasoning_object" in traits
     caches = "breakpoints" in traits and name.startswith("anthropic/") and _CACHE not in without
     ttl = wishes.cache if caches and wishes.cache != "off" else ""
+    messages: list[dict[str, Any]] = []
+    if any(part.text.strip() for part in request.system):
+        messages.append({"role": "system", "content": _content(request.system, ttl)})
+    spec = f"{endpoint.name}/{name}"
+    for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
+        if blocks is not None:
+            messages += [{**item} for item in blocks.items]
+            continue
+        for part in results:
+            text = wire_text(observation_text(part.text))  # there is no field for a failure
+            messages.append({"role": "tool", "tool_call_id": part.answers, "content": text})
+        parts = _after_results(message, results)
+        if not results or any(part.text.strip() or part.media for part in parts):
+            messages.append({"role": message.role, "content": _content(parts, ttl)})
+    content = [block for message in messages for block in message["content"] or () if _CACHE in block]
+    for block in content[:-BREAKPOINTS] if ttl else ():  # the longest prefixes save most
+        del block[_CACHE]
     optional = {
         limit: request.max_output_tokens + thinking if limit else None,
         "stream_options": None if "usage_unasked" in traits else {"include_usage": True},
@@ -46,12 +63,7 @@ def chat_body(
         "grammar": request.grammar if "grammar" in traits and request.grammar else None,
         "tools": [{"type": "function", "function": _tool(tool)} for tool in request.tools] or None,
     }
-    return {
-        "model": name,
-        "messages": _messages(request, f"{endpoint.name}/{name}", ttl),
-        "stream": True,
-        **_allowed(without, optional),
-    }
+    return {"model": name, "messages": messages, "stream": True, **_allowed(without, optional)}
 
 
 def responses_body(
@@ -61,6 +73,27 @@ def responses_body(
 
     The provider stores nothing: it returns its reasoning encrypted.
     """
+    items: list[dict[str, Any]] = []
+    for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
+        if blocks is not None:
+            items += [{**item} for item in blocks.items]
+            continue
+        if message.role == "assistant":
+            items.append({"role": "assistant", "content": wire_text(message.text)})
+            continue
+        for part in results:
+            text = wire_text(observation_text(part.text))
+            items.append({"type": "function_call_output", "call_id": part.answers, "output": text})
+        content: list[dict[str, Any]] = []
+        for part in non_blank(_after_results(message, results)):
+            if part.media is None:
+                content.append({"type": "input_text", "text": part.text})
+            elif part.media.is_image:
+                url = _media_block(part.media)["image_url"]["url"]
+                content.append({"type": "input_image", "image_url": url, "detail": "auto"})
+            else:
+                content.append({"type": "input_file", **_media_block(part.media)["file"]})
+        items += [{"role": "user", "content": content}] if content else []
     effort = wishes.effort
     optional = {
         "store": False,
@@ -71,7 +104,7 @@ def responses_body(
         "temperature": wishes.temperature if request.temperature is None else request.temperature,
         "tools": [{"type": "function", **_tool(tool), "strict": False} for tool in request.tools] or None,
     }
-    return {"model": name, "input": _input(request, spec), "stream": True, **_allowed(without, optional)}
+    return {"model": name, "input": items, "stream": True, **_allowed(without, optional)}
 
 
 def _allowed(without: set[str], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,26 +119,6 @@ def _after_results(message: Message, results: list[Part]) -> tuple[Part, ...]:
     """The parts that are not `results`, and the media of the results: these APIs accept only text as a result."""
     parts = (Part("", part.name, media=part.media) if part in results else part for part in message.parts)
     return tuple(part for part in parts if part.text or part.media)
-
-
-def _messages(request: Request, spec: str, ttl: str) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    if any(part.text.strip() for part in request.system):
-        messages.append({"role": "system", "content": _content(request.system, ttl)})
-    for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
-        if blocks is not None:
-            messages += [{**item} for item in blocks.items]
-            continue
-        for part in results:
-            text = wire_text(observation_text(part.text))  # there is no field for a failure
-            messages.append({"role": "tool", "tool_call_id": part.answers, "content": text})
-        parts = _after_results(message, results)
-        if not results or any(part.text.strip() or part.media for part in parts):
-            messages.append({"role": message.role, "content": _content(parts, ttl)})
-    content = [block for message in messages for block in message["content"] or () if _CACHE in block]
-    for block in content[:-BREAKPOINTS] if ttl else ():  # the longest prefixes save most
-        del block[_CACHE]
-    return messages
 
 
 def _content(parts: tuple[Part, ...], ttl: str) -> str | list[dict[str, Any]]:
@@ -128,32 +141,6 @@ def _media_block(media: Media) -> dict[str, Any]:
     if media.is_image:
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": wire_text(media.name) or "document.pdf", "file_data": url}}
-
-
-def _input(request: Request, spec: str) -> list[dict[str, Any]]:
-    """The messages as items of the Responses API."""
-    items: list[dict[str, Any]] = []
-    for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
-        if blocks is not None:
-            items += [{**item} for item in blocks.items]
-            continue
-        if message.role == "assistant":
-            items.append({"role": "assistant", "content": wire_text(message.text)})
-            continue
-        for part in results:
-            text = wire_text(observation_text(part.text))
-            items.append({"type": "function_call_output", "call_id": part.answers, "output": text})
-        content: list[dict[str, Any]] = []
-        for part in non_blank(_after_results(message, results)):
-            if part.media is None:
-                content.append({"type": "input_text", "text": part.text})
-            elif part.media.is_image:
-                url = _media_block(part.media)["image_url"]["url"]
-                content.append({"type": "input_image", "image_url": url, "detail": "auto"})
-            else:
-                content.append({"type": "input_file", **_media_block(part.media)["file"]})
-        items += [{"role": "user", "content": content}] if content else []
-    return items
 
 
 _NAMES = {"reasoning_effort": "effort", "reasoning": "effort"}

@@ -43,9 +43,7 @@ def text(
 
 
 def blocks(
-    *content: Mapping[str, Any],
-    stop: str = "",
-    usage: Mapping[str, int] | None = DEFAULT,
+    *content: Mapping[str, Any], stop: str = "", usage: Mapping[str, int] | None = DEFAULT
 ) -> Behaviour:
     """A reply of such blocks as the API describes them, each in several deltas. `stop` is the API's stop reason;
     `usage` names tokens as the API does, None: it reports none."""

@@ -175,7 +175,7 @@ def test_an_interrupt_while_it_loads(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(local_engine, "_wait", interrupt)
+        patch.setattr(local_engine.Engine, "wait_until_loaded", interrupt)
         complete(path)
     assert seen[0].process.returncode == -signal.SIGKILL
     assert not seen[0].folder.exists()

@@ -94,7 +94,25 @@ def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
             if int(os.read(descriptor, 16)) < _OOM_SCORE:
                 os.pwrite(descriptor, str(_OOM_SCORE).encode(), 0)
         if "bubblewrap" in spec:
-            command[:0] = _bubblewrap(spec)
+            from . import seccomp
+
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
+            # abstract sockets are shared with the network
+            if spec["network"] and syscalls.landlock_abi() >= 6:
+                syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+                syscalls.restrict_files(None, network=True)
+            words = []
+            for word in spec["bubblewrap"]:
+                if not word:
+                    null = os.open(os.devnull, os.O_RDONLY)
+                    os.set_inheritable(null, True)
+                words.append(word or str(null))
+            if seccomp.supported():
+                descriptor = os.memfd_create("filter", 0)
+                os.write(descriptor, seccomp.program(spec["families"]))
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                words += ["--seccomp", str(descriptor)]
+            command[:0] = [*words, "--"]
         elif "rules" in spec:
             _confine(spec)
     except OSError as error:
@@ -104,28 +122,6 @@ def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-
-
-def _bubblewrap(spec: dict[str, Any]) -> list[str]:
-    """The words before the command; the seccomp filter is in a memfd."""
-    from . import seccomp
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
-    if spec["network"] and syscalls.landlock_abi() >= 6:  # abstract sockets are shared with the network
-        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-        syscalls.restrict_files(None, network=True)
-    words = []
-    for word in spec["bubblewrap"]:
-        if not word:
-            null = os.open(os.devnull, os.O_RDONLY)
-            os.set_inheritable(null, True)
-        words.append(word or str(null))
-    if seccomp.supported():
-        descriptor = os.memfd_create("filter", 0)
-        os.write(descriptor, seccomp.program(spec["families"]))
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        words += ["--seccomp", str(descriptor)]
-    return [*words, "--"]
 
 
 def _confine(spec: dict[str, Any]) -> None:
@@ -182,7 +178,15 @@ def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, s
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     sources = {source: syscalls.open_path(source) for _, source, _ in steps if source}
     syscalls.set_read_only("/", True, below=True)
-    sources[""] = _empty_file()
+    # A covered file is a regular one, which git reads as changed, because git rejects other types. The empty file is on
+    # a mount that the private shared memory covers.
+    empty = f"{_SHARED_MEMORY}/empty"
+    try:
+        syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
+        os.close(os.open(empty, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
+    except FileNotFoundError:
+        empty = os.devnull
+    sources[""] = syscalls.open_path(empty)
     for kind, source, target in steps:
         _apply(kind, sources[source], target)
     for kind, _, target in steps:
@@ -202,18 +206,6 @@ def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, s
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, 9)
     syscalls.mount("proc", "/proc", "proc", _SAFE | syscalls.MS_NOEXEC)
     _wait_for_child()
-
-
-def _empty_file() -> int:
-    """A descriptor of an empty read-only file. It is a regular file, which git reads as a changed one, because git
-    rejects other types. It is on a mount that the private shared memory covers."""
-    try:
-        syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
-    except FileNotFoundError:
-        return syscalls.open_path("/dev/null")
-    name = f"{_SHARED_MEMORY}/empty"
-    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
-    return syscalls.open_path(name)
 
 
 def _apply(kind: str, source: int, target: str) -> None:

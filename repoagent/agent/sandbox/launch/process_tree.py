@@ -178,7 +178,21 @@ def _exceeded_limit(limits: ProcessLimits) -> str:
     del below[: limits.depth]
     if limits.processes and len(below) > limits.processes:
         return f"it ran more than {limits.processes} processes at once"
-    if limits.memory and _memory_of(below, limits.memory) > limits.memory:
+    if not limits.memory:
+        return ""
+    # The resident set, which is fast to read, counts shared pages for each process. If that exceeds the limit, count
+    # each process with its proportional share (Pss).
+    sizes: dict[int, int] = {}
+    for process in below:
+        with suppress(*_GONE, IndexError):
+            sizes[process] = int(_read(f"/proc/{process}/statm").split()[1]) * _PAGE
+    if sum(sizes.values()) > limits.memory:
+        for process, resident in sizes.items():
+            with suppress(OSError):
+                lines = _read(f"/proc/{process}/smaps_rollup").splitlines()
+                shares = [int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")]
+                sizes[process] = shares[0] if shares else resident
+    if sum(sizes.values()) > limits.memory:
         return f"it used more than {limits.memory // _MEGABYTE} MB of memory"
     return ""
 
@@ -265,7 +279,11 @@ def _below(root: int) -> Iterator[list[int]]:
     while level:
         following: list[int] = []
         for process in level:
-            started = _children(process) if _LISTS_CHILDREN else searched.get(process, [])
+            started = searched.get(process, [])
+            with suppress(*_GONE):
+                for thread in os.listdir(f"/proc/{process}/task") if _LISTS_CHILDREN else ():  # noqa: PTH208
+                    with suppress(*_GONE):
+                        started += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
             if started:
                 yield started
             following += started
@@ -280,34 +298,6 @@ def _first_descendant(process: int, depth: int) -> int | None:
             return None
         process = min(started)
     return process
-
-
-def _children(process: int) -> list[int]:
-    processes: list[int] = []
-    with suppress(*_GONE):
-        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
-            with suppress(*_GONE):
-                processes += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
-    return processes
-
-
-def _memory_of(processes: list[int], limit: int) -> int:
-    """The bytes of memory that processes use together, exact only if that is near or above `limit`.
-
-    The resident set, which is fast to read, counts shared pages for each process; if that exceeds the limit, each
-    process is counted with its proportional share (Pss).
-    """
-    sizes: dict[int, int] = {}
-    for process in processes:
-        with suppress(*_GONE, IndexError):
-            sizes[process] = int(_read(f"/proc/{process}/statm").split()[1]) * _PAGE
-    if sum(sizes.values()) > limit:
-        for process, resident in sizes.items():
-            with suppress(OSError):
-                lines = _read(f"/proc/{process}/smaps_rollup").splitlines()
-                shares = [int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")]
-                sizes[process] = shares[0] if shares else resident
-    return sum(sizes.values())
 
 
 def _read(path: str) -> bytes:
