@@ -49,8 +49,8 @@ def _frozen(cls: type[Any]) -> type[Any]:
         "__repr__": _repr,
         "__eq__": equals,
         "__hash__": hash_values,
-        "__setattr__": _setattr,
-        "__delattr__": _delattr,
+        "__setattr__": _refuse,
+        "__delattr__": _refuse,
     }
     for name, method in methods.items():
         if own.get(name) is None:  # in a class that defines __eq__ alone, Python sets __hash__ to None
@@ -94,9 +94,5 @@ def _repr(self: Any) -> str:
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 
-def _setattr(self: object, name: str, value: object) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _delattr(self: object, name: str) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+def _refuse(self: object, name: str, *value: object) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")

@@ -70,24 +70,9 @@ def line(kind: str, text: str, seconds: float | None = None) -> None:
         "unicode_escape" if not text.isprintable() else "utf-8", "replace"
     )
     now = datetime.now().strftime("%H:%M:%S.%f")
-    _write(f"{now} {kind:<9} {took:>9}  ".encode() + shown + b"\n")
-
-
-def quoted(arguments: Sequence[str | bytes]) -> str:
-    """Arguments quoted for a shell; long ones are shortened."""
-    from shlex import quote
-
-    words = []
-    for argument in arguments:
-        word = os.fsdecode(argument)
-        words.append(quote(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..."))
-    return " ".join(words)
-
-
-def _write(data: bytes) -> None:
-    """Write in one call, so that lines of concurrent processes do not mix. Warns on errors."""
+    data = f"{now} {kind:<9} {took:>9}  ".encode() + shown + b"\n"
     target = os.environ.get(VARIABLE, "")
-    try:
+    try:  # in one call, so that lines of concurrent processes do not mix
         if target.lower() in _ERRORS:
             os.write(2, data)
         elif target.startswith("/"):
@@ -101,6 +86,17 @@ def _write(data: bytes) -> None:
             _warn(target, "use 1 or an absolute path")
     except OSError as error:
         _warn(target, error.strerror or str(error))
+
+
+def quoted(arguments: Sequence[str | bytes]) -> str:
+    """Arguments quoted for a shell; long ones are shortened."""
+    from shlex import quote
+
+    words = []
+    for argument in arguments:
+        word = os.fsdecode(argument)
+        words.append(quote(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..."))
+    return " ".join(words)
 
 
 @cache

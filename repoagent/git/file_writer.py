@@ -272,48 +272,42 @@ def copy_metadata(location: FileLocation, model: int) -> None:
 
 
 def _swap(location: FileLocation, old: Content, new: Content) -> None:
-    """Exchange the temporary file with the existing one, and back if that was not `old`: it was saved just before."""
+    """Exchange the temporary file with the existing one, and back if that was not `old`: it was saved just before.
+
+    Without an exchange, a second name keeps the existing file until it has been compared.
+    """
     try:
         swapped = exchange_files(location.folder, location.temporary, location.name)
     except OSError as error:
         location.remove(location.temporary)
         raise _not_replaceable(error) from error
+    kept = location.temporary
     if not swapped:
-        _replace(location, old)
-        return
-    _wait_for_writers(location, location.temporary)
-    replaced = location.look(location.temporary)
-    if not same_content(replaced, old):
+        kept += BACKUP_SUFFIX
+        try:
+            location.link(location.name, kept)
+        except OSError as error:
+            location.remove(location.temporary)
+            raise CannotReplace(error.errno, error.strerror) from error
+        try:
+            location.rename(location.temporary, location.name)
+        except OSError as error:
+            location.remove(kept)
+            location.remove(location.temporary)
+            raise _not_replaceable(error) from error
+    _wait_for_writers(location, kept)
+    replaced = location.look(kept)
+    if not same_content(replaced, old) and not swapped:
+        location.rename(kept, location.name)
+    elif not same_content(replaced, old):
         exchange_files(location.folder, location.temporary, location.name)
         _wait_for_writers(location, location.temporary)
         if not same_content(location.look(location.temporary), new):  # a later save
             exchange_files(location.folder, location.temporary, location.name)
             raise _keep_earlier_save(location)
-    location.remove(location.temporary)
+    location.remove(kept)
     if not same_content(replaced, old):
         raise FilesChanged({location.path: replaced})
-
-
-def _replace(location: FileLocation, old: Content) -> None:
-    """Replace without an exchange: a second name keeps the old file until it has been compared."""
-    backup = location.temporary + BACKUP_SUFFIX
-    try:
-        location.link(location.name, backup)
-    except OSError as error:
-        location.remove(location.temporary)
-        raise CannotReplace(error.errno, error.strerror) from error
-    try:
-        location.rename(location.temporary, location.name)
-    except OSError as error:
-        location.remove(backup)
-        location.remove(location.temporary)
-        raise _not_replaceable(error) from error
-    _wait_for_writers(location, backup)
-    replaced = location.look(backup)
-    if not same_content(replaced, old):
-        location.rename(backup, location.name)
-        raise FilesChanged({location.path: replaced})
-    location.remove(backup)
 
 
 def _not_replaceable(error: OSError) -> OSError:

@@ -376,24 +376,20 @@ def _unreadable(worktree: WorkTree, path: str, error: OSError) -> Refused:
     for depth in range(1, len(names) + 1) if error.errno in (errno.ELOOP, errno.ENOTDIR) else ():
         part = "/".join(names[:depth])
         if (worktree.top / part).is_symlink():
-            return _behind_link(worktree, path, part)
+            link = f"{path} {'is' if part == path else f'leads through {part},'} a symbolic link"
+            try:
+                real = Path(os.path.realpath(worktree.top / path))
+            except OSError:  # it is no longer a link
+                return Refused(f"{link}: repoagent edits only the files themselves")
+            if not real.is_relative_to(worktree.top):
+                return Refused(
+                    f"{link} that points outside the work tree: repoagent edits only files inside it"
+                )
+            target = real.relative_to(worktree.top).as_posix()
+            return Refused(f"{link}: name the file itself, {target}")
         if not (worktree.top / part).is_dir() and part != path:
             return Refused(f"cannot open {path}: {part} is not a folder")
     return Refused(f"cannot read {path}: {error.strerror}")
-
-
-def _behind_link(worktree: WorkTree, path: str, link: str) -> Refused:
-    verb = "is" if link == path else f"leads through {link},"
-    try:
-        real = Path(os.path.realpath(worktree.top / path))
-    except OSError:  # it is no longer a link
-        return Refused(f"{path} {verb} a symbolic link: repoagent edits only the files themselves")
-    if not real.is_relative_to(worktree.top):
-        return Refused(
-            f"{path} {verb} a symbolic link that points outside the work tree: repoagent edits only files inside it"
-        )
-    target = real.relative_to(worktree.top).as_posix()
-    return Refused(f"{path} {verb} a symbolic link: name the file itself, {target}")
 
 
 def _trusts_executable_bit(worktree: WorkTree) -> bool:

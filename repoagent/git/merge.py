@@ -63,7 +63,17 @@ def merge(
             return Conflict()
         ours, theirs = (_hunks(worktree, before_file, other) for other in (after_file, version_file))
         text = _merge_exactly(ours, theirs, before, after, version) if exact else None
-        return _conflict(ours, theirs) if text is None else text
+    if text is not None:
+        return text
+    touching = [
+        (change, other)
+        for change in ours
+        for other in theirs
+        if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
+    ]
+    ranges = [change[0] for change, other in touching if _meet(change, other)]
+    ranges = ranges or [change[0] for change, _ in touching]
+    return Conflict(tuple(dict.fromkeys((first, max(first, end - 1)) for first, end in ranges)))
 
 
 def merge_content(
@@ -147,23 +157,6 @@ def _merge_exactly(
         line = end
     merged += base[line - 1 :]
     return b"".join(merged) if all(text.endswith(b"\n") for text in merged[:-1]) else None
-
-
-def _conflict(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> Conflict:
-    """The conflict of the changes that `_meet`, or else of those that touch."""
-    touching = [
-        (change, other)
-        for change in ours
-        for other in theirs
-        if change[0][0] <= other[0][1] and other[0][0] <= change[0][1]
-    ]
-    pairs = [pair for pair in touching if _meet(*pair)] or touching
-    return Conflict(tuple(dict.fromkeys(_inclusive(change[0]) for change, _ in pairs)))
-
-
-def _inclusive(lines: _Lines) -> _Lines:
-    first, end = lines
-    return first, max(first, end - 1)
 
 
 def lines_text(lines: Sequence[tuple[int, int]]) -> str:

@@ -102,11 +102,33 @@ class _Undo(NamedTuple):
 
 
 def _read(worktree: WorkTree, edit_id: str | None, event: str) -> _Undo:
-    edit = find_edit(worktree, edit_id, undone=event == "redo")
+    """What to undo or redo, without the changes made already. Raises Refused for later changes on the same lines."""
+    undo = event == "undo"
+    edit = find_edit(worktree, edit_id, undone=not undo)
     if not edit.no_commit:
         refuse_operation(worktree, offer=False)
     record = edit_record(worktree, edit)
-    return _Undo(event, edit, record, tuple(_changes(worktree, record, undo=event == "undo")))
+    changes: list[FileChange] = []
+    steps = {step.path: step for step in record.steps}
+    for new_path, old_path in _renames(record).items():
+        old, new = steps.pop(old_path).old, steps.pop(new_path).new
+        path, before, target, after = (
+            (new_path, new, old_path, old) if undo else (old_path, old, new_path, new)
+        )
+        current, occupied = read_content(worktree.top, path), read_content(worktree.top, target) is not None
+        if current is None and occupied:
+            continue  # it is done already
+        if current is None or occupied:
+            problem = f"{path} was deleted" if current is None else f"{target} exists again"
+            raise Refused(f"{problem}: resolve this by hand, or use `git revert`")
+        changes.append(_change(worktree, path, current, (before, after), target))
+    for step in steps.values():
+        before, after = (step.new, step.old) if undo else (step.old, step.new)
+        current = read_content(worktree.top, step.path)
+        change = _change(worktree, step.path, current, (before, after))
+        if not change.is_noop:
+            changes.append(change)
+    return _Undo(event, edit, record, tuple(changes))
 
 
 def _without_commit(worktree: WorkTree, plan: _Undo) -> UndoResult:
@@ -152,30 +174,6 @@ def _move_branch(worktree: WorkTree, plan: _Undo, made: Commit) -> UndoResult:
         move.write()
         move.move()
     return UndoResult(edit, ends[1] or None, True, edit.paths)
-
-
-def _changes(worktree: WorkTree, record: JournalRecord, *, undo: bool) -> Iterator[FileChange]:
-    """The changes to the present files, without those made already. Raises Refused for later changes on the same
-    lines."""
-    steps = {step.path: step for step in record.steps}
-    for new_path, old_path in _renames(record).items():
-        old, new = steps.pop(old_path).old, steps.pop(new_path).new
-        path, before, target, after = (
-            (new_path, new, old_path, old) if undo else (old_path, old, new_path, new)
-        )
-        current, occupied = read_content(worktree.top, path), read_content(worktree.top, target) is not None
-        if current is None and occupied:
-            continue  # it is done already
-        if current is None or occupied:
-            problem = f"{path} was deleted" if current is None else f"{target} exists again"
-            raise Refused(f"{problem}: resolve this by hand, or use `git revert`")
-        yield _change(worktree, path, current, (before, after), target)
-    for step in steps.values():
-        before, after = (step.new, step.old) if undo else (step.old, step.new)
-        current = read_content(worktree.top, step.path)
-        change = _change(worktree, step.path, current, (before, after))
-        if not change.is_noop:
-            yield change
 
 
 def _renames(record: JournalRecord) -> dict[str, str]:

@@ -80,7 +80,18 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
     if not tops:
         raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
     top, git_dir, common_dir = Path(tops[0]), Path(git_folder), Path(common_folder)
-    main = top if git_dir == common_dir else _main_top(common_dir)
+    main: Path | None = top
+    if (
+        git_dir != common_dir
+    ):  # the main work tree is in core.worktree for a submodule, else next to its `.git`
+        arguments = ("--git-dir", str(common_dir), "config", "-z", "--get-regexp", r"^core\.(bare|worktree)$")
+        settings = git_output(common_dir, *arguments, ok=(0, 1)).stdout
+        config = dict(entry.partition(b"\n")[::2] for entry in settings.split(b"\0") if entry)
+        if b"core.worktree" in config:
+            main = Path(os.path.realpath(common_dir / os.fsdecode(config[b"core.worktree"])))
+        else:
+            is_bare = config.get(b"core.bare", b"false").lower() not in _FALSE
+            main = None if is_bare or common_dir.name != ".git" else common_dir.parent
     worktree = WorkTree(top, git_dir, common_dir, main, object_format)
     _pin_environment(worktree)
     return worktree, head
@@ -144,45 +155,27 @@ def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
             "or set GIT_DIR if it is yours"
         )
     if len(lines) < len(flags):
-        raise _cannot_open(cwd, parsed.stderr)
+        text = parsed.stderr.decode(errors="replace")
+        reason = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
+        reason = reason.removeprefix("fatal: ")
+        if "safe.bareRepository" in reason:
+            raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
+        allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
+        if allow:
+            raise UsageError(f"git refuses this repository: {reason}; if you trust it, run: {allow[1]}")
+        if reason.startswith("not a git repository (or any"):
+            raise NoWorkTree(
+                f"{cwd} is not in a git work tree: run repoagent inside one, or create one with `git init`"
+            )
+        names = [name for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR") if name in os.environ]
+        remedy = f"; unset {' and '.join(names)}" if names else ""
+        raise UsageError(f"git cannot open the repository at {cwd}: {reason}{remedy}")
     head = lines.pop() if is_full_id(lines[-1]) else None
     if len(lines) > len(flags) + 1:
         raise UsageError(
             f"the path of the repository at {cwd} contains a line break, which git cannot report: rename that folder"
         )
     return lines, head
-
-
-def _cannot_open(cwd: Path, stderr: bytes) -> UsageError:
-    """git's reason, with the remedy."""
-    text = stderr.decode(errors="replace")
-    reason = next((line for line in text.splitlines() if line.startswith("fatal: ")), text.strip())
-    reason = reason.removeprefix("fatal: ")
-    if "safe.bareRepository" in reason:
-        return UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
-    allow = re.search(r"^\s*(git config --global --add safe\.directory .*)$", text, re.MULTILINE)
-    if allow:
-        return UsageError(f"git refuses this repository: {reason}; if you trust it, run: {allow[1]}")
-    if reason.startswith("not a git repository (or any"):
-        return NoWorkTree(
-            f"{cwd} is not in a git work tree: run repoagent inside one, or create one with `git init`"
-        )
-    names = [name for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR") if name in os.environ]
-    remedy = f"; unset {' and '.join(names)}" if names else ""
-    return UsageError(f"git cannot open the repository at {cwd}: {reason}{remedy}")
-
-
-def _main_top(common_dir: Path) -> Path | None:
-    """The main work tree of a linked one. A submodule has it in core.worktree; otherwise the git directory is its
-    `.git`."""
-    arguments = ("--git-dir", str(common_dir), "config", "-z", "--get-regexp", r"^core\.(bare|worktree)$")
-    settings = git_output(common_dir, *arguments, ok=(0, 1)).stdout
-    config = dict(entry.partition(b"\n")[::2] for entry in settings.split(b"\0") if entry)
-    if b"core.worktree" in config:
-        return Path(os.path.realpath(common_dir / os.fsdecode(config[b"core.worktree"])))
-    if config.get(b"core.bare", b"false").lower() not in _FALSE or common_dir.name != ".git":
-        return None
-    return common_dir.parent
 
 
 def _pin_environment(worktree: WorkTree) -> None:

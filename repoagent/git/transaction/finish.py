@@ -16,7 +16,7 @@ from typing import Any
 
 from repoagent.git.file_writer import FilesChanged, FileStep, revert_step, write_file
 from repoagent.git.files import Content, read_content, same_content
-from repoagent.git.index import Entry, staged_entries
+from repoagent.git.index import staged_entries
 from repoagent.git.merge import Conflict, merge_content, merge_entry
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import defer_signals
@@ -29,7 +29,6 @@ from repoagent.git.transaction.journal import (
     LOCKED,
     EditJournal,
     JournalRecord,
-    PlannedPath,
     load_record,
     to_dict,
 )
@@ -99,29 +98,25 @@ def end_if_archived(journal: EditJournal) -> bool:
 
 def _end(journal: EditJournal, record: JournalRecord) -> None:
     if record.in_place:  # undo restores the content before the change from that after it
-        steps = {step.path: step for step in record.steps}
-        planned = tuple(
-            replace(path, staged=_staged_without(journal.worktree, path, steps.get(path.path)))
-            for path in record.planned
-        )
+        worktree, steps = journal.worktree, {step.path: step for step in record.steps}
+        planned = []
+        for path in record.planned:
+            if path.staged != path.head and not path.renamed:  # without parts that the user has staged before
+                step, after = steps.get(path.path), path.work
+                if step is not None and not same_content(step.new, step.done):  # other work is on top
+                    after = (
+                        None if step.done is None else to_blob(worktree, step.path, step.done, path.staged)
+                    )
+                before = merge_entry(worktree, path.stage, after, path.base)
+                path = path if isinstance(before, Conflict) else replace(path, staged=before)
+            planned.append(path)
         done = tuple(replace(step, old=step.was, new=step.done, was=None, done=None) for step in record.steps)
-        record = replace(record, steps=done, planned=planned, in_place=False)
+        record = replace(record, steps=done, planned=tuple(planned), in_place=False)
         journal.store_contents(done)
     # the journal itself keeps its record: the transaction is ended again if this fails
     journal.save(to_dict(replace(record, saved=(), uncommitted=(), state=DONE)))
     with suppress(OSError, SystemFailed):
         _archive_folder(journal)
-
-
-def _staged_without(worktree: WorkTree, planned: PlannedPath, step: FileStep | None) -> Entry | None:
-    """The staged entry without the change, parts of which the user may have staged before: undo restores it."""
-    if planned.staged == planned.head or planned.renamed:
-        return planned.staged
-    after = planned.work
-    if step is not None and not same_content(step.new, step.done):  # there is other work on top of the change
-        after = None if step.done is None else to_blob(worktree, step.path, step.done, planned.staged)
-    before = merge_entry(worktree, planned.stage, after, planned.base)
-    return planned.staged if isinstance(before, Conflict) else before
 
 
 def _archive_folder(journal: EditJournal) -> None:
@@ -291,7 +286,7 @@ def recover_transactions(worktree: WorkTree) -> list[str]:
 
 
 def _recover(journal: EditJournal) -> list[str]:
-    record = journal.record
+    worktree, record = journal.worktree, journal.record
     name = f"{record.event} {record.id}"
     if record.state == DONE:
         _archive_folder(journal)
@@ -305,39 +300,32 @@ def _recover(journal: EditJournal) -> list[str]:
         else:
             commit = find_commit(journal)
             made = None if commit is None else commit.oid
-    if made is None and end_if_archived(journal):
-        return [f"{name} is complete"]
-    sentence = f"{name} was interrupted and has been rolled back"
-    if made is not None:
-        try:
-            others = _complete_recovered(journal, made)
-        except hook_changes.CommitWithdrawn as error:
-            sentence = f"{name} has been rolled back: {error}"
-        else:
-            committed = f" was committed as {made[:12]} and" if made else ""
-            return [
-                f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete",
-                *others,
-            ]
-    folder = folder_after(journal, done=False)
-    return [sentence, *roll_back(journal).remarks(folder)]
-
-
-def _complete_recovered(journal: EditJournal, commit: str) -> tuple[str, ...]:
-    """Complete the transaction with its commit; return sentences on the user's other files."""
-    worktree, record = journal.worktree, journal.record
+    if made is None:
+        if end_if_archived(journal):
+            return [f"{name} is complete"]
+        folder = folder_after(journal, done=False)
+        return [f"{name} was interrupted and has been rolled back", *roll_back(journal).remarks(folder)]
     leave: set[str] = set()
     if not journal.has_lock():
         journal.lock_index()
         # entries that were staged after the crash, if the lock was removed
         staged = staged_entries(worktree, [planned.path for planned in record.planned])
         leave = {p.path for p in record.planned if staged.get(p.path) not in (p.staged_here, p.stage)}
-    if record.moves_to is None and commit == head_commit(worktree):
-        result = complete_transaction(journal, read_commit(worktree), leave=leave)
-        return (*result.notes, *restored_notes(result.restored))
-    others = other_files.restore_other_files(journal)
-    folder = folder_after(journal, done=True)
-    other_files.update_user_index(journal, leave=leave)
-    other_files.restore_pending_messages(journal)
-    archive_edit(journal)
-    return others.remarks(folder)
+    if record.moves_to is None and made == head_commit(worktree):
+        try:
+            result = complete_transaction(journal, read_commit(worktree), leave=leave)
+        except hook_changes.CommitWithdrawn as error:
+            folder = folder_after(journal, done=False)
+            return [f"{name} has been rolled back: {error}", *roll_back(journal).remarks(folder)]
+        remarks = (*result.notes, *restored_notes(result.restored))
+    else:
+        others = other_files.restore_other_files(journal)
+        remarks = others.remarks(folder_after(journal, done=True))
+        other_files.update_user_index(journal, leave=leave)
+        other_files.restore_pending_messages(journal)
+        archive_edit(journal)
+    committed = f" was committed as {made[:12]} and" if made else ""
+    return [
+        f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete",
+        *remarks,
+    ]

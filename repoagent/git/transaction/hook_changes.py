@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from repoagent.git.index import Entry, put_entries, reset_to, staged_entries, wr
 from repoagent.git.merge import Conflict, merge, merge_entry
 from repoagent.git.objects import Commit, from_blob, head_commit, reset_ref, to_blob
 from repoagent.git.process import GitError, git
-from repoagent.git.transaction.journal import EditJournal, JournalRecord, PlannedPath
+from repoagent.git.transaction.journal import EditJournal, PlannedPath
 from repoagent.git.transaction.other_files import COMMITTED
 from repoagent.git.worktree import WorkTree
 
@@ -49,24 +50,19 @@ def judge_commit(journal: EditJournal, made: Commit) -> HookVerdict:
         if path in plans:
             committed = made.changed[path] if path in made.changed else plans[path].in_head
             _judge_own(worktree, plans[path], steps.get(path), committed, verdict)
-        elif path in record.uncommitted or (
-            made.was[path] is None and _is_older_than_hooks(worktree, record, path)
-        ):
+            continue
+        is_other_work = path in record.uncommitted
+        if made.was[path] is None and record.started is not None:
+            with suppress(OSError):  # an untracked file that existed before the hooks
+                changed = (worktree.top / path).lstat().st_ctime_ns
+                is_other_work = is_other_work or changed < record.started - _COARSE_NS
+        if is_other_work:
             verdict.corrections[path] = made.was[path]
             verdict.taken_out.append(path)
         else:
             verdict.stage[path] = made.changed[path]
             verdict.folded.append(path)
     return verdict
-
-
-def _is_older_than_hooks(worktree: WorkTree, record: JournalRecord, path: str) -> bool:
-    """Whether an untracked file that a hook added existed before."""
-    try:
-        changed = (worktree.top / path).lstat().st_ctime_ns
-    except OSError:
-        return False
-    return record.started is not None and changed < record.started - _COARSE_NS
 
 
 def _judge_own(

@@ -195,10 +195,25 @@ def _plan_change(versions: EntryVersions, change: FileChange) -> Iterator[Planne
     source, target = change.old_path or change.path, change.path or change.old_path
     if source is None or target is None:
         raise ValueError("a change without a path")
-    base = _base(versions, source, change)
-    after = _after(versions, source, target, change, base)
-    work = _in_work_tree(versions, target, after)
     head, staged, bits = versions.in_head(source), versions.staged(source), versions.index.get(source)
+    base = after = None
+    if change.old is not None:
+        # git has compared the file with the index, unless the entry is flagged
+        changed = versions.status.changed.get(source)
+        differs = changed is not None and (changed.unstaged or changed.intent_to_add)
+        flagged = bits is None or bits.skip_worktree or bits.assume_unchanged
+        is_staged = not (versions.in_place or flagged or differs)
+        base = staged if is_staged else versions.blob(source, change.old)
+    if change.new is not None:
+        mode = change.new.mode
+        if base is not None and mode == change.old_mode:
+            mode = base.mode  # if core.fileMode is off, only the index has the mode
+        if base is not None and change.after == change.before and source == target:
+            after = Entry(mode, base.oid)
+        else:
+            stored = to_blob(versions.worktree, target, Content(change.new.data, mode), staged)
+            after = Entry(mode, stored.oid)
+    work = _in_work_tree(versions, target, after)
     if change.is_rename:
         left = _in_work_tree(versions, source, None)
         yield PlannedPath(source, head, staged, base, left, None, None, bits)
@@ -209,32 +224,6 @@ def _plan_change(versions: EntryVersions, change: FileChange) -> Iterator[Planne
     yield PlannedPath(
         target, head, staged, base, work, commit, stage, bits, source if change.is_rename else None
     )
-
-
-def _base(versions: EntryVersions, path: str, change: FileChange) -> Entry | None:
-    if change.old is None:
-        return None
-    if not versions.in_place and path in versions.index:
-        # git has compared the file with the index, unless the entry is flagged
-        marks, changed = versions.index[path], versions.status.changed.get(path)
-        marked = marks.skip_worktree or marks.assume_unchanged
-        if not marked and not (changed and (changed.unstaged or changed.intent_to_add)):
-            return versions.staged(path)
-    return versions.blob(path, change.old)
-
-
-def _after(
-    versions: EntryVersions, source: str, target: str, change: FileChange, base: Entry | None
-) -> Entry | None:
-    if change.new is None:
-        return None
-    mode = change.new.mode
-    if base is not None and mode == change.old_mode:
-        mode = base.mode  # if core.fileMode is off, only the index has the mode
-    if base is not None and change.after == change.before and source == target:
-        return Entry(mode, base.oid)
-    stored = to_blob(versions.worktree, target, Content(change.new.data, mode), versions.staged(source))
-    return Entry(mode, stored.oid)
 
 
 def _in_work_tree(versions: EntryVersions, path: str, after: Entry | None) -> Entry | None:
