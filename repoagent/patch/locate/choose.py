@@ -234,22 +234,17 @@ def _narrowed(
         least = min(match.behind for match in matches)
         at_number = _at_number(hunk, matches, chosen)
         return at_number if len(at_number) == 1 and at_number[0].behind - least < _EQUAL else matches
-    matches = _in_order(number, matches, chosen) or matches
-    return _at_number(hunk, matches, chosen) if len(matches) > 1 else matches
-
-
-def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
-    """The matches between those of the hunks before and after it, if all placed so far are in file order."""
     rows = [chosen[placed].first for placed in sorted(chosen)]
-    if any(left > right for left, right in pairwise(rows)):
-        return matches
-    low = max((match.last for placed, match in chosen.items() if placed < number), default=-1)
-    high = min((match.first for placed, match in chosen.items() if placed > number), default=None)
-    return [
-        match
-        for match in matches
-        if match.last > low and (high is None or match.first < high) and match.first + 3 > low
-    ]
+    if all(left <= right for left, right in pairwise(rows)):  # all hunks placed so far are in file order
+        low = max((match.last for placed, match in chosen.items() if placed < number), default=-1)
+        high = min((match.first for placed, match in chosen.items() if placed > number), default=None)
+        between = [
+            match
+            for match in matches
+            if match.last > low and (high is None or match.first < high) and match.first + 3 > low
+        ]
+        matches = between or matches
+    return _at_number(hunk, matches, chosen) if len(matches) > 1 else matches
 
 
 def _at_number(hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:

@@ -310,13 +310,9 @@ def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
 
     `loosest` is the loosest level allowed for a part.
     """
-    if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
-        return _match_elided(hunk, index, loosest)
-    return _match_joined(hunk, index, loosest)
-
-
-def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
-    """Match each part between elisions, and prefer chains within one block."""
+    if not any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
+        return _match_joined(hunk, index, loosest)
+    # Match each part between elisions, and prefer chains within one block.
     parts: list[list[HunkLine]] = [[]]
     for line in hunk.lines:
         if line.kind == CONTEXT and is_elision(line.text):

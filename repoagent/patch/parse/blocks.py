@@ -101,11 +101,21 @@ def _blocks(lines: Sequence[str], loose: bool, known: Collection[str], depth: in
             yield block
             at = floor = block.after
             continue
-        if depth == _DEPTH:  # not after `_unwrapped`, which reads all lines below
+        if depth == _DEPTH:  # do not read all lines below
             at += 1
             continue
-        inner, first, after, tolerance = _unwrapped(lines, at, floor)
-        if inner is None:
+        first, after = at, at + 1
+        if markers.is_quoted(line):
+            first, after = _run(lines, at, floor, markers.is_quoted)
+            inner, tolerance = markers.unquoted(lines[first:after]), "quoted"
+        elif markers.number_before(line):
+            _, after = _run(lines, at, at, markers.number_before)
+            inner, tolerance = markers.without_numbers(lines[at:after]) or [], "numbered"
+        elif margin := line[: len(line) - len(line.lstrip(" \t"))]:
+            while after < len(lines) and (lines[after].startswith(margin) or not lines[after].strip()):
+                after += 1
+            inner, tolerance = markers.without_margin(lines[at:after], margin), "indented"
+        else:
             at += 1
             continue
         for block in _blocks(inner, loose, known, depth + 1):
@@ -164,25 +174,6 @@ def _line_above(lines: Sequence[str], at: int) -> str:
     return next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), "")
 
 
-def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
-    """The lines around `at` without quotation marks, margin or numbers (None if they have none), their range, and the
-    tolerance."""
-    line = lines[at]
-    if markers.is_quoted(line):
-        first, after = _run(lines, at, floor, markers.is_quoted)
-        return markers.unquoted(lines[first:after]), first, after, "quoted"
-    if markers.number_before(line):
-        _, after = _run(lines, at, at, markers.number_before)
-        return markers.without_numbers(lines[at:after]) or [], at, after, "numbered"
-    margin = line[: len(line) - len(line.lstrip(" \t"))]
-    if margin:
-        after = at + 1
-        while after < len(lines) and (lines[after].startswith(margin) or not lines[after].strip()):
-            after += 1
-        return markers.without_margin(lines[at:after], margin), at, after, "indented"
-    return None, at, at + 1, ""
-
-
 def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], object]) -> tuple[int, int]:
     """The range of lines around `at`, from `floor` on, that match `same`, with blank lines between."""
     first = at
@@ -210,8 +201,16 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
     end = _fence_end(lines, at, fence)
     closed = end is not None
     if end is None:
-        end = _late_end(lines, at, fence)
-        closed = end is not None and bool(fence.margin)  # else it may be a line of a truncated hunk
+        # The first bare fence with more indentation. For a fence at column 0 it may be a line of a truncated hunk.
+        for number in range(at + 1, len(lines)):
+            later = markers.fence_on(lines[number])
+            if later is None or not later.mark.startswith(fence.mark):
+                continue
+            if later.info and not later.margin:
+                break
+            if not later.info and (fence.margin or len(later.margin) > 1):
+                end, closed = number, bool(fence.margin)
+                break
     body = lines[at + 1 : end if end is not None else len(lines)]
     margin = fence.margin
     if margin:
@@ -345,20 +344,6 @@ def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
         return False
     is_left = len(inner.margin) < len(fence.margin) and len(fence.margin.expandtabs(4)) > 1
     return inner.margin == fence.margin or is_left
-
-
-def _late_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
-    """The first bare fence with more indentation, for one that is not closed at its column."""
-    for number in range(at + 1, len(lines)):
-        inner = markers.fence_on(lines[number])
-        if inner is None or not inner.mark.startswith(fence.mark):
-            continue
-        if inner.info:
-            if not inner.margin:
-                return None
-        elif fence.margin or len(inner.margin) > 1:
-            return number
-    return None
 
 
 def _is_marker(line: str) -> bool:

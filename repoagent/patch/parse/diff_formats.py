@@ -436,19 +436,18 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
     if not dividers or len(dividers) > _MOST_DIVIDERS:
         raise _broken(name)
     # A repeated divider is more likely a mistake than intended.
-    rows = dividers[len(dividers) // 2 :]
-    hunks = [_as_hunk(body[:row], body[row + 1 :]) for row in rows]
+    hunks: list[Hunk] = []
+    for row in dividers[len(dividers) // 2 :]:
+        search, replacement = body[:row], body[row + 1 :]
+        lines: list[HunkLine] = []
+        at = 0
+        for i1, i2, j1, j2 in diff_ranges(
+            search, replacement
+        ):  # equal lines are context: they keep their bytes
+            lines += [HunkLine(CONTEXT, text) for text in search[at:i1]]
+            lines += [HunkLine(DELETE, text) for text in search[i1:i2]]
+            lines += [HunkLine(ADD, text) for text in replacement[j1:j2]]
+            at = i2
+        lines += [HunkLine(CONTEXT, text) for text in search[at:]]
+        hunks.append(Hunk(tuple(lines)))
     return replace(hunks[0], alternatives=tuple(hunks)) if len(dividers) > 1 else hunks[0]
-
-
-def _as_hunk(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
-    """Lines equal on both sides are context, so they keep the file's bytes."""
-    lines: list[HunkLine] = []
-    at = 0
-    for i1, i2, j1, j2 in diff_ranges(search, replacement):
-        lines += [HunkLine(CONTEXT, text) for text in search[at:i1]]
-        lines += [HunkLine(DELETE, text) for text in search[i1:i2]]
-        lines += [HunkLine(ADD, text) for text in replacement[j1:j2]]
-        at = i2
-    lines += [HunkLine(CONTEXT, text) for text in search[at:]]
-    return Hunk(tuple(lines))

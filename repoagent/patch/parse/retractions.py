@@ -311,7 +311,17 @@ def _remaining(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
         return earlier
     if revision is Revision.WITHDRAWS and withdraws_all(prose):
         return []
-    withdrawn = _withdrawn(earlier, new, known)
+    # The patches of the files that the prose names, else of all files that are patched again.
+    sentences = " ".join(text for text in _sentences(prose) if _revision_of_sentence(text))
+    withdrawn = [patch for patch in earlier if _names(sentences, _file(patch, known))]
+    if not withdrawn:
+        last = {_file(patch, known) for patch in earlier if patch.block == earlier[-1].block}
+        withdrawn = [patch for patch in earlier if _file(patch, known) in files]
+        other_blocks = {patch.block for patch in earlier if patch not in withdrawn}
+        if len(withdrawn) == len(earlier) or (not withdrawn and len(other_blocks) == 1):
+            withdrawn = earlier
+        elif not withdrawn or not last <= files or any(patch.block in other_blocks for patch in withdrawn):
+            raise _unclear(new, known)
     for file in {_file(patch, known) for patch in withdrawn}:
         old_patches = [patch for patch in withdrawn if _file(patch, known) == file]
         new_patches = [patch for patch in new if _file(patch, known) == file]
@@ -328,23 +338,6 @@ def _remaining(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
         if not whole and any(without_spaces(text) not in shown for text in quoted):
             raise _unclear(new, known)
     return [patch for patch in earlier if patch not in withdrawn]
-
-
-def _withdrawn(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """Those of the files in the prose, or of all files that are patched again."""
-    sentences = " ".join(text for text in _sentences(new[0].prose) if _revision_of_sentence(text))
-    named = [patch for patch in earlier if _names(sentences, _file(patch, known))]
-    if named:
-        return named
-    files = {_file(patch, known) for patch in new}
-    last = {_file(patch, known) for patch in earlier if patch.block == earlier[-1].block}
-    again = [patch for patch in earlier if _file(patch, known) in files]
-    if len(again) == len(earlier) or (not again and len({patch.block for patch in earlier}) == 1):
-        return earlier
-    other_blocks = {patch.block for patch in earlier if patch not in again}
-    if again and last <= files and other_blocks.isdisjoint(patch.block for patch in again):
-        return again
-    raise _unclear(new, known)
 
 
 def _file(patch: FilePatch, known: Collection[str]) -> str:
