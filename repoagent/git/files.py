@@ -413,13 +413,7 @@ class NoSuchFile(UsageError):
     """
 
     def __init__(
-        self,
-        path: Path,
-        top: Path,
-        *,
-        reason: str = "",
-        remedy: str = "",
-        near: Sequence[Path] = (),
+        self, path: Path, top: Path, *, reason: str = "", remedy: str = "", near: Sequence[Path] = ()
     ) -> None:
         self.path, self.reason, self.remedy, self.near = path, reason, remedy, tuple(near)
         super().__init__(

@@ -248,11 +248,7 @@ def is_explicit_elision(text: str) -> bool:
     return is_elision(text) and (_SAYS_OMITTED.search(text) is not None or not text[:1].isspace())
 
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SURROGATE = re.compile("[\udc80-\udcff]")
 
 

@@ -168,13 +168,7 @@ def test_a_whole_text_for_a_possibly_new_name_is_never_another_file() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "diff --git\n",
-        "Index: of terms\n",
-        "--- a\n\n+++ b\n",
-        "--- \n+++ \n",
-        "rename from a\nrename to b\n",
-    ],
+    ["diff --git\n", "Index: of terms\n", "--- a\n\n+++ b\n", "--- \n+++ \n", "rename from a\nrename to b\n"],
 )
 def test_prose_similar_to_a_header(answer: str) -> None:
     with pytest.raises(NoPatch):

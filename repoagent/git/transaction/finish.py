@@ -325,7 +325,4 @@ def _recover(journal: EditJournal) -> list[str]:
         other_files.restore_pending_messages(journal)
         archive_edit(journal)
     committed = f" was committed as {made[:12]} and" if made else ""
-    return [
-        f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete",
-        *remarks,
-    ]
+    return [f"{name}{'' if record.moves_to == (record.head or '') else committed} is now complete", *remarks]
