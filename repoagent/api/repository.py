@@ -89,7 +89,23 @@ class Repository:
             from repoagent.api.gitpython import worktree_path
 
             self._git, path = path, worktree_path(path)
-        self._worktree: WorkTree = _find_worktree(Path(path).absolute())
+        # a repository that git finds only with these variables would need them set in the whole process
+        names = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
+        if variable := next(filter(os.environ.get, names), None):
+            raise UsageError(f"{variable} is set in the environment: unset it")
+        with _opening:
+            try:
+                self._worktree: WorkTree = open_worktree(Path(path).absolute())
+                needed = any(map(os.environ.get, names))
+            finally:
+                for name in names:
+                    os.environ.pop(name, None)
+        if needed:
+            raise UsageError(
+                f"git finds the repository of {self.top} only while GIT_DIR and GIT_WORK_TREE are set: "
+                f"write `gitdir: {self._worktree.git_dir}` to {self.top / '.git'}"
+            )
+        send_to(log.warning)
         self._overrides: Mapping[str, object] = dict(settings or {})
         self._warn: Hear = log.warning
         for warning in self._settings(None).warnings:  # raises for an invalid option
@@ -478,28 +494,6 @@ class Repository:
             if isinstance(value, str) and "\0" in value:
                 raise UsageError(f"{key} cannot contain a NUL character: {value!r}")
         return load_settings(layout_of(self._worktree), cwd=self.top, flags=overrides)
-
-
-def _find_worktree(start: Path) -> WorkTree:
-    """The work tree of `start`. Raises UsageError while a variable of git names a repository, and for a work tree that
-    git finds only with them: they would apply to every other repository of the process too."""
-    names = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
-    if variable := next(filter(os.environ.get, names), None):
-        raise UsageError(f"{variable} is set in the environment: unset it")
-    with _opening:
-        try:
-            worktree = open_worktree(start)
-            needed = any(map(os.environ.get, names))
-        finally:
-            for name in names:
-                os.environ.pop(name, None)
-    if needed:
-        raise UsageError(
-            f"git finds the repository of {worktree.top} only while GIT_DIR and GIT_WORK_TREE are set: "
-            f"write `gitdir: {worktree.git_dir}` to {worktree.top / '.git'}"
-        )
-    send_to(log.warning)
-    return worktree
 
 
 def _listed(files: Files) -> list[str]:

@@ -80,44 +80,38 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
             return None
         if (text := folder.read(path, LARGEST)) is None:
             raise Refused("does not exist")
-        type_ = _parsed(path.stem, text)
-        if type_.name in types:
-            raise Refused(f"has the same name, {type_.name}, as a built-in type or another of yours")
-        return type_
+        values, body = front_matter(text)
+        fields = {key.replace("-", "_"): value for key, value in values.items()}
+        name = text_field(fields, "name") or path.stem
+        if not _NAME.fullmatch(name):
+            raise Refused(f"has the invalid name {name!r}; use lowercase letters, digits and dashes")
+        description, instructions = text_field(fields, "description"), body.strip()
+        if not description or not instructions:
+            raise Refused("needs a description in its front matter, and instructions below")
+        mode_name = text_field(fields, "mode")
+        mode = next((mode for mode in MODES if mode_name == mode), None)
+        if mode_name and mode is None:
+            raise Refused(f"has the invalid mode {mode_name}; choose one of {', '.join(MODES)}")
+        tools = fields.get("tools")
+        names = re.split(r"[\s,]+", tools) if isinstance(tools, str) else tools or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise Refused("has a `tools` field that is not a list of names")
+        limits: dict[str, Any] = {}
+        for key, limit in _LIMITS.items():
+            if number := text_field(fields, key):
+                is_whole = limit in ("turns", "tokens")
+                if not re.fullmatch(r"\d{1,15}" if is_whole else r"\d{1,12}(\.\d+)?", number):
+                    raise Refused(f"has `{key}: {number}`; use a {'whole ' * is_whole}number, 0 or more")
+                limits[limit] = int(number) if is_whole else float(number)
+        allowed = None if tools is None else frozenset(filter(None, names))
+        model = text_field(fields, "model") or None
+        if name in types:
+            raise Refused(f"has the same name, {name}, as a built-in type or another of yours")
+        return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)
 
     for type_ in read_all(folder, "agent", read, warn):
         types[type_.name] = type_
     return types
-
-
-def _parsed(stem: str, text: str) -> AgentType:
-    """The type in the file STEM.md. Raises Refused, worded as the end of a sentence."""
-    values, body = front_matter(text)
-    fields = {key.replace("-", "_"): value for key, value in values.items()}
-    name = text_field(fields, "name") or stem
-    if not _NAME.fullmatch(name):
-        raise Refused(f"has the invalid name {name!r}; use lowercase letters, digits and dashes")
-    description, instructions = text_field(fields, "description"), body.strip()
-    if not description or not instructions:
-        raise Refused("needs a description in its front matter, and instructions below")
-    mode_name = text_field(fields, "mode")
-    mode = next((mode for mode in MODES if mode_name == mode), None)
-    if mode_name and mode is None:
-        raise Refused(f"has the invalid mode {mode_name}; choose one of {', '.join(MODES)}")
-    tools = fields.get("tools")
-    names = re.split(r"[\s,]+", tools) if isinstance(tools, str) else tools or []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Refused("has a `tools` field that is not a list of names")
-    limits: dict[str, Any] = {}
-    for key, limit in _LIMITS.items():
-        if number := text_field(fields, key):
-            is_whole = limit in ("turns", "tokens")
-            if not re.fullmatch(r"\d{1,15}" if is_whole else r"\d{1,12}(\.\d+)?", number):
-                raise Refused(f"has `{key}: {number}`; use a {'whole ' * is_whole}number, 0 or more")
-            limits[limit] = int(number) if is_whole else float(number)
-    allowed = None if tools is None else frozenset(filter(None, names))
-    model = text_field(fields, "model") or None
-    return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)
 
 
 def agent_types_block(types: Mapping[str, AgentType]) -> str:

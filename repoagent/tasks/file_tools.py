@@ -208,6 +208,7 @@ def output_name(path: Path) -> str:
 
 
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
+    """The tools that read the current files. The first `read` of a file also shows its notes."""
     tool_context = context.tool_context
 
     def on_current_files(name: str) -> Tool:
@@ -222,7 +223,21 @@ def reading_tools(context: RunContext) -> tuple[Tool, ...]:
                 except RepoagentError as error:
                     return Observation(name, str(error), ok=False)
             observation = tool.perform(action)
-            return _with_notes(context, path, observation) if name == "read" else observation
+            if name != "read" or not observation.ok:
+                return observation
+            source = tool_context.source(path)
+            context.shown[source.path] = source.blob
+            if source.path in context.notes_shown or not context.settings.switch("memory.enabled"):
+                return observation
+            from repoagent.memory.identity.store import resolve_memory
+            from repoagent.memory.prompt import notes_block
+
+            context.notes_shown.add(source.path)
+            data = source.data or b""
+            memory = resolve_memory(context.layout, context.worktree, source.path, data)
+            notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
+            block = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
+            return replace(observation, text=observation.text + block)
 
         offered = (
             f'{tool.text} An output of this run is path="{OUTPUT}NAME".' if name == "read" else tool.text
@@ -250,25 +265,6 @@ def _of_output(context: RunContext, action: Action, path: str) -> str:
     part = read_part(model_text(data), lines, characters, context.tool_context.read_limit)
     label = f'output path={quote_path(path)} lines="{part.first}-{part.last}"'
     return "\n".join(filter(None, [fence(part.text, label), part.rest]))
-
-
-def _with_notes(context: RunContext, path: str, observation: Observation) -> Observation:
-    """`observation` of a file, with its notes if they were not shown before."""
-    if not observation.ok:
-        return observation
-    source = context.tool_context.source(path)
-    context.shown[source.path] = source.blob
-    if source.path in context.notes_shown or not context.settings.switch("memory.enabled"):
-        return observation
-    from repoagent.memory.identity.store import resolve_memory
-    from repoagent.memory.prompt import notes_block
-
-    context.notes_shown.add(source.path)
-    data = source.data or b""
-    memory = resolve_memory(context.layout, context.worktree, source.path, data)
-    notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
-    block = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
-    return replace(observation, text=observation.text + block)
 
 
 def change_tools(context: RunContext) -> tuple[Tool, ...]:

@@ -25,7 +25,7 @@ from repoagent.git.worktree import WorkTree, gather_facts
 from repoagent.llm.conversation import Turn
 from repoagent.storage.json_files import timestamp
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import ChangeSet, names_of, paths_of, quote_unless_plain
+from repoagent.tasks.changes.change_set import names_of, paths_of, quote_unless_plain
 from repoagent.tasks.changes.snapshot import settle_command
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
@@ -53,7 +53,13 @@ def start_conversation(
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
     elif not state.turns:
         raise UsageError(f'run {context.run_dir.name} has nothing to resume; use `repoagent run "PROMPT"`')
-    for text in filter(None, (adopted, *_since_last_process(context.change_set))):
+    notices = [adopted, settle_command(context.change_set)]
+    if vanished := context.change_set.drop_vanished():
+        notices.append(
+            f"The files no longer contain your changes to {', '.join(vanished)}: someone undid them. Make "
+            "them again if they are still wanted."
+        )
+    for text in filter(None, notices):
         state = state.with_turn(extra_turn("observation", mask(text), "notice"))
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`", earlier_names, re.MULTILINE)
@@ -81,16 +87,6 @@ def start_conversation(
     if names := search():
         state = state.with_turn(extra_turn("observation", mask(names), NAMES))
     return state
-
-
-def _since_last_process(change_set: ChangeSet) -> list[str]:
-    texts = [settle_command(change_set)]
-    if vanished := change_set.drop_vanished():
-        texts.append(
-            f"The files no longer contain your changes to {', '.join(vanished)}: someone undid them. Make "
-            "them again if they are still wanted."
-        )
-    return texts
 
 
 def _with_interrupted(context: RunContext, state: State) -> State:
@@ -138,7 +134,12 @@ def current_folder(top: Path) -> str:
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
-    """A text for the model about the run's environment: system, limits on commands, mode, check and the top folder."""
+    """A text for the model about the run's environment: system, limits on commands, mode, check and the top folder.
+
+    The names in the top folder are listed without withheld files and caches, and of ignored files only environments and
+    node_modules are.
+    """
+    top = context.worktree.top
     tools = {tool.name for tool in context.tools}
     runs, edits = "run" in tools, EDIT in tools
     try:
@@ -147,9 +148,7 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
         system = platform.system()
     python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
     version = f", Python {python[1]}" if python else ""
-    lines = [
-        f"work tree: {quote_unless_plain(str(context.worktree.top))}; system: {system} ({os.uname().machine}){version}"
-    ]
+    lines = [f"work tree: {quote_unless_plain(str(top))}; system: {system} ({os.uname().machine}){version}"]
     if runs:
         lines += [f"commands: {sentence}" for sentence in confined_text(confinement, context.gate.why_none)]
     gate, actions = context.gate, []
@@ -165,7 +164,18 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
         lines.append(f"mode {gate.mode}: the user is asked about {' and '.join(actions)}{rules}")
     if context.request.check and edits:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
-    lines.append(f"top folder: {names_of(tuple(_top(context)), LISTED) or 'empty'}")
+    with os.scandir(top) as entries:
+        is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    ignored = is_ignored(context.worktree, list(is_folder))
+    names = []
+    for name in sorted(is_folder.keys() - {".git", ".repoagent"}, key=lambda name: (name[0] == ".", name)):
+        label = f"{name}/" if is_folder[name] else name
+        is_cache = os.access(top / name / "CACHEDIR.TAG", os.F_OK)
+        if is_cache or context.tool_context.why_not(label) is not None:
+            continue
+        if name not in ignored or name == "node_modules" or os.access(top / name / "pyvenv.cfg", os.F_OK):
+            names.append(label)
+    lines.append(f"top folder: {names_of(names, LISTED) or 'empty'}")
     return "This run:\n" + "\n".join(lines)
 
 
@@ -185,20 +195,3 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
         "or `--network`"
     )
     yield from confinement.sandbox.narrows(policy)
-
-
-def _top(context: RunContext) -> Iterator[str]:
-    """The names in the top folder, dotfiles last; no withheld files, no caches, and of ignored files only environments
-    and node_modules."""
-    top = context.worktree.top
-    with os.scandir(top) as entries:
-        is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    ignored = is_ignored(context.worktree, list(is_folder))
-    for name in sorted(
-        is_folder.keys() - {".git", ".repoagent"}, key=lambda name: (name.startswith("."), name)
-    ):
-        label = f"{name}/" if is_folder[name] else name
-        if context.tool_context.why_not(label) is not None or os.access(top / name / "CACHEDIR.TAG", os.F_OK):
-            continue
-        if name not in ignored or name == "node_modules" or os.access(top / name / "pyvenv.cfg", os.F_OK):
-            yield label

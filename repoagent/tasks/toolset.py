@@ -4,7 +4,7 @@ hooks."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -152,11 +152,7 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
     ]
     tools = [tool for tool in tools if not (read_only and tool.name in CHANGING)]
     tools += [*runner.tools(), *([skill_tool(skills)] if skills else [])]
-    kernel = None if read_only else _kernel(context, confinement, runner)
-    if kernel is not None:
-        stack.callback(kernel.close)
-        tools.append(kernel.tool())
-    tools += _browse_tools(context, confinement)
+    tools += _optional_tools(context, confinement, runner, stack, read_only=read_only)
     parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
     if not request.parent:  # a subagent has neither plugins nor subagents
         plugins = plugin_tools(
@@ -221,24 +217,24 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
     )
 
 
-def _kernel(context: RunContext, confinement: Confinement, runner: CommandRunner) -> KernelSession | None:
-    """None if the extra is missing, or if the sandbox has no sockets."""
-    if confinement.sandbox is not None and not confinement.sandbox.mounting:
-        return None
-    program = find_interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
-    if program is None:
-        return None
-    return KernelSession(runner, confinement.policy.scratch, program)
-
-
-def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, ...]:
+def _optional_tools(
+    context: RunContext, confinement: Confinement, runner: CommandRunner, stack: ExitStack, *, read_only: bool
+) -> Iterator[Tool]:
+    """`python`, which needs an extra, and sockets in the sandbox; and `browse`, which needs an option and an extra."""
+    sandbox = confinement.sandbox
+    if not read_only and (sandbox is None or sandbox.mounting):
+        program = find_interpreter(context.worktree.top, runner.env, confined=sandbox is not None)
+        if program is not None:
+            kernel = KernelSession(runner, confinement.policy.scratch, program)
+            stack.callback(kernel.close)
+            yield kernel.tool()
     if not context.settings.switch("run.browse"):
-        return ()
+        return
     if find_spec("trafilatura") is None:
         context.ui.say(
             f"note: run.browse is on, but the `browse` extra is not installed; run `{install_extra('browse')}`"
         )
-        return ()
+        return
     from repoagent.agent.browse_tool import Browser
 
     reader = replace(confinement, policy=replace(confinement.policy, read_only=True, network=False))
@@ -246,7 +242,7 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
     browser = Browser(
         context.gate, wrap=reader.wrap, audit=context.audit, seconds_left=lambda: meter.left.seconds
     )
-    return (browser.tool(),)
+    yield browser.tool()
 
 
 def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:

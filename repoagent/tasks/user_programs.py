@@ -130,12 +130,22 @@ def plugin_tools(
 
     used: the names of other tools
     decide: `Gate.decide`, called before each call of a tool that does more than read
-    warn: gets a sentence for each skipped program
+    warn: gets a sentence for each skipped program; a program in the work tree is one, because a run could change it,
+        and it runs outside of the sandbox
     """
     tools: dict[str, Tool] = {}
     for entry in programs:
         try:
-            path = _program(entry, top)
+            expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
+            located = (
+                str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
+            )
+            path = Path(os.path.normpath(located or ""))
+            real = Path(os.path.realpath(path))
+            if not path.is_absolute() or not real.is_file() or not os.access(real, os.X_OK):
+                raise Refused("is neither the absolute path of an executable file nor a program on PATH")
+            if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
+                raise Refused("is in the work tree, where a run could change it; move it elsewhere")
             ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
             if not ran.ok:
                 printed = cut_at_word(one_line(ran.errors or ran.output), 200)
@@ -149,20 +159,6 @@ def plugin_tools(
             continue
         tools[description.name] = _tool(path, description, top, decide, audit)
     return tuple(tools.values())
-
-
-def _program(entry: str, top: Path) -> Path:
-    """The path of an entry of `run.tools`. Raises Refused, worded as the end of a sentence, also for a program in the
-    work tree: a run could change it, and it runs outside of the sandbox."""
-    expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
-    located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
-    path = Path(os.path.normpath(located or ""))
-    real = Path(os.path.realpath(path))
-    if not path.is_absolute() or not real.is_file() or not os.access(real, os.X_OK):
-        raise Refused("is neither the absolute path of an executable file nor a program on PATH")
-    if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
-        raise Refused("is in the work tree, where a run could change it; move it elsewhere")
-    return path
 
 
 def read_description(output: str) -> Description:

@@ -52,8 +52,8 @@ class Snapshot(NamedTuple):
 def take_snapshot(worktree: WorkTree, known: Mapping[str, FileState]) -> Snapshot:
     """Read all uncommitted and untracked paths. Files with the same signature in `known`, the previous snapshot, are
     not read again."""
-    status, untracked = read_status_and_untracked(worktree)
-    changed = {path: entry for path, entry in status.changed.items() if not entry.submodule}
+    git_status, untracked = read_status_and_untracked(worktree)
+    changed = {path: entry for path, entry in git_status.changed.items() if not entry.submodule}
     tracked = sorted(changed, key=lambda path: not changed[path].unstaged)  # unstaged files first
     files: dict[str, FileState] = {}
     remaining = TOTAL
@@ -61,27 +61,25 @@ def take_snapshot(worktree: WorkTree, known: Mapping[str, FileState]) -> Snapsho
         for number, path in enumerate(paths):
             if path.endswith("/"):  # another repository
                 continue
+            try:
+                status = os.lstat(f"{worktree.top}/{path}")  # joined as text: there may be 100,000
+            except OSError:
+                files[path] = FileState(None, None, is_tracked)
+                continue
+            # a command cannot set st_ctime
+            signature = status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_ctime_ns
             follow = number < MOST and remaining > 0
-            files[path] = state = _read(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
+            previous = known.get(path)
+            if previous and previous.signature == signature and (follow or not previous.followed):
+                state = previous._replace(tracked=is_tracked)
+            else:
+                state = FileState(signature, None, is_tracked, followed=False)
+                if follow and status.st_size <= LARGEST:
+                    with suppress(Refused):  # not a regular file
+                        state = FileState(signature, read_content(worktree.top, path), is_tracked)
+            files[path] = state
             remaining -= len(state.content.data) if state.content is not None else 0
-    return Snapshot(status, files, tuple(path for path in untracked if path.endswith("/")))
-
-
-def _read(
-    worktree: WorkTree, path: str, known: FileState | None, *, tracked: bool, follow: bool
-) -> FileState:
-    try:
-        status = os.lstat(f"{worktree.top}/{path}")  # joined as text: there may be 100,000
-    except OSError:
-        return FileState(None, None, tracked)
-    # a command cannot set st_ctime
-    signature = status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_ctime_ns
-    if known is not None and known.signature == signature and (follow or not known.followed):
-        return known._replace(tracked=tracked)
-    if follow and status.st_size <= LARGEST:
-        with suppress(Refused):  # not a regular file
-            return FileState(signature, read_content(worktree.top, path), tracked)
-    return FileState(signature, None, tracked, followed=False)
+    return Snapshot(git_status, files, tuple(path for path in untracked if path.endswith("/")))
 
 
 def differences(
