@@ -20,10 +20,12 @@ from repoagent import Repository, errors
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.git.transaction.results import Options
 from repoagent.llm.model import Reply
+from repoagent.llm.usage import Limits
 from tests import program
 from tests.conftest import GitRepo
 from tests.llm.helpers import Scripted
 from tests.mcp.test_tools import PATCH
+from tests.tasks.bare import DONE, diff
 
 
 def says(*replies: str) -> Scripted:
@@ -264,18 +266,13 @@ def test_threads_share_one(repo: GitRepo) -> None:
 
 
 def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:
-    from repoagent.llm.usage import Limits
-    from tests.tasks.bare import diff
-
     repo.commit(**{"f.txt": "one\n"})
-    here = Repository(repo.top)
-    edit, done = diff("f.txt", "one", "two"), "<commit>\nTwo\n</commit>\n<finish>it is two</finish>"
+    here, model = Repository(repo.top), says(diff("f.txt", "one", "two"), DONE)
     with pytest.raises(errors.LimitReached):
-        here.run("make it two", model=says(edit, done), name="mine", limits=Limits(turns=1))
-    outcome = here.run("", model=says(done), name="mine")
+        here.run("make it two", model=model, name="mine", limits=Limits(turns=1))
+    outcome = here.run("", model=says(DONE), name="mine")
     assert (outcome.kind, outcome.text, len(outcome.commits)) == ("done", "it is two", 1)
-    assert repo.git("show", "HEAD:f.txt") == "two\n"
-    assert repo.status() == ""
+    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("two\n", "")
 
 
 @pytest.mark.soak

@@ -70,10 +70,6 @@ class User(NonInteractive):
     observations: list[Observation] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
 
-    @property
-    def messages(self) -> list[str]:
-        return self.sentences
-
     def decide(self, proposal: Proposal) -> Decision:
         self.proposals.append(proposal)
         if proposal.message or not self.says:
@@ -119,6 +115,16 @@ def diff(path: str, old: str, new: str) -> str:
 EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 FINISH = "<finish>done</finish>"
+
+
+def then(act: Callable[[], object], reply: str = DONE) -> Answer:
+    """A slow reply, during which the user does something."""
+
+    def answer(_: Request) -> str:
+        act()
+        return reply
+
+    return answer
 
 
 def nobody(request: ApprovalRequest) -> Verdict:

@@ -10,35 +10,19 @@ from hypothesis import strategies as st
 
 from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.llm.usage import Limits
-from repoagent.tasks.agent_types import (
-    BUILT_IN,
-    EXPLORE,
-    WIDENING,
-    AgentType,
-    agent_types_block,
-    find_agent_types,
-    narrow_type,
-)
+from repoagent.tasks import agent_types
+from repoagent.tasks.agent_types import BUILT_IN, EXPLORE, WIDENING, AgentType, find_agent_types, narrow_type
 
 TOOLS = [*sorted(EXPLORE), "edit", "run", "delegate", "weather"]
 SETS = st.frozensets(st.sampled_from(TOOLS))
 BUDGETS = st.builds(
-    Limits,
-    turns=st.none() | st.integers(-5, 50),
-    tokens=st.none() | st.integers(-5, 10**6),
-    cost=st.none() | st.floats(-1, 10),
-    day=st.none() | st.floats(-1, 10),
-    seconds=st.none() | st.floats(-1, 1e5),
-)
+    Limits, turns=st.none() | st.integers(-5, 50), tokens=st.none() | st.integers(-5, 10**6),
+    cost=st.none() | st.floats(-1, 10), day=st.none() | st.floats(-1, 10), seconds=st.none() | st.floats(-1, 1e5),
+)  # fmt: skip
 KINDS = st.builds(
-    AgentType,
-    st.just("k"),
-    st.just("d"),
-    tools=st.none() | SETS,
-    model=st.none() | st.just("a/b"),
-    limits=BUDGETS,
+    AgentType, st.just("k"), st.just("d"), tools=st.none() | SETS, model=st.none() | st.just("a/b"), limits=BUDGETS,
     mode=st.none() | st.sampled_from(MODES),
-)
+)  # fmt: skip
 
 
 def within(inner: float | None, outer: float | None) -> bool:
@@ -119,6 +103,7 @@ def test_each_broken_type_is_skipped_with_one_warning(tmp_path: Path) -> None:
 
 
 def test_the_prompt_lists_the_types_up_to_a_limit() -> None:
-    assert "- explore: answers" in agent_types_block(BUILT_IN) and agent_types_block({}) == ""
+    block = agent_types.agent_types_block
+    assert "- explore: answers" in block(BUILT_IN) and block({}) == ""
     many = {f"k{n}": AgentType(f"k{n}", "x" * 500) for n in range(40)}
-    assert "10 more are not shown" in agent_types_block(many) and len(agent_types_block(many)) < 8000
+    assert "10 more are not shown" in block(many) and len(block(many)) < 8000

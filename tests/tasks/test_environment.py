@@ -22,9 +22,8 @@ def first(repo: GitRepo, mode: Mode = "auto-edit", **wishes: Any) -> Request:
     """The first request of a run."""
     worktree = open_worktree(repo.top)
     request = RunRequest("look", NAME, mode=mode, **wishes)
-    return first_request(
-        worktree, request, load_settings(layout_of(worktree), flags={}), User(), "scripted/one"
-    )
+    settings = load_settings(layout_of(worktree), flags={})
+    return first_request(worktree, request, settings, User(), "scripted/one")
 
 
 def environment_notice(request: Request) -> str:
@@ -51,8 +50,7 @@ def writes(request: Request) -> str:
 
 @confined
 def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
-    _, _, user = go(repo, writes, FINISH, FINISH, mode="auto")
-    made = user.observations[0]
+    made = go(repo, writes, FINISH, FINISH, mode="auto")[2].observations[0]
     assert made.data["exit"] == 0, made.text
 
 

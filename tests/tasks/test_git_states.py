@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,29 +12,14 @@ from repoagent.errors import Busy, NothingDone, Refused, UsageError
 from repoagent.git.transaction.journal import lock_path
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import open_worktree
-from repoagent.llm.model import Request
 from repoagent.tasks.restore import restore_changes, uncommitted_files
 from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, User, committed, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, NAME, User, committed, diff, go, run_dir, then
 
 COMMITTED = {"f.txt": "one\n"}
 NO_COMMIT = Options(no_commit=True)
 REMOVED = "the run's change is no longer in f.txt: something removed it"
-
-
-def _then(act: Callable[[], object]) -> Callable[[Request], str]:
-    """A last reply, before which the user does something."""
-
-    def answer(request: Request) -> str:
-        act()
-        return DONE
-
-    return answer
-
-
-def _is_new(repo: GitRepo) -> bool:
-    return not run_dir(repo).conversation.exists()
 
 
 @pytest.mark.parametrize("by", ["merge", "stash"])
@@ -52,7 +37,7 @@ def test_conflicts_are_refused_before_the_first_model_call(repo: GitRepo, by: st
     reason = r"a merge is in progress.*--no-commit" if by == "merge" else r"merge conflicts in g\.txt"
     with pytest.raises(Refused, match=reason):
         go(repo)
-    assert _is_new(repo)
+    assert not run_dir(repo).conversation.exists()  # no run was started
     outcome, _, _ = go(repo, EDIT, DONE, commit=NO_COMMIT)
     assert (outcome.left, repo.read("f.txt")) == (("f.txt",), b"two\n")
     assert go(repo, "just words", mode="read-only", name="run-20260101-000000-aaaaaa")[0].kind == "answered"
@@ -72,7 +57,7 @@ def test_a_missing_committer_and_a_locked_index_are_refused_first(
     repo.git("config", "user.name", "")
     with pytest.raises(UsageError, match="git does not know your identity"):
         go(repo)
-    assert _is_new(repo)
+    assert not run_dir(repo).conversation.exists()  # no run was started
 
 
 @pytest.mark.parametrize(
@@ -92,13 +77,10 @@ def test_a_missing_committer_and_a_locked_index_are_refused_first(
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
     repo: GitRepo, command: str, commit: Options, after: str, note: str
 ) -> None:
-    def act() -> None:
-        repo.git(*command.split())
-        repo.write("f.txt", after)
-
-    outcome, _, user = go(repo, EDIT, _then(act), commit=commit)
+    act = then(lambda: (repo.git(*command.split()), repo.write("f.txt", after)))
+    outcome, _, user = go(repo, EDIT, act, commit=commit)
     assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), ())
-    assert note in " ".join(user.messages) and repo.read("f.txt") == after.encode()
+    assert note in " ".join(user.sentences) and repo.read("f.txt") == after.encode()
     assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
 
 
@@ -111,8 +93,8 @@ def test_the_runs_change_when_staged_is_not_other_work(repo: GitRepo, all_of_it:
             repo.git("add", "f.txt")
             repo.write("f.txt", "two\n")
 
-    _, _, user = go(repo, EDIT, _then(stage))
-    assert ("other uncommitted work" in " ".join(user.messages)) is not all_of_it
+    _, _, user = go(repo, EDIT, then(stage))
+    assert ("other uncommitted work" in " ".join(user.sentences)) is not all_of_it
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert repo.status() == ("" if all_of_it else "MM f.txt\n")
 
@@ -125,15 +107,9 @@ def test_a_restore_unstages_the_change(repo: GitRepo, rejected: bool) -> None:
     made = '<run>echo made > made.txt; mv g.txt h.txt</run><keep path="made.txt"/><keep path="h.txt"/>'
     edit = "```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n-one\n+two\n 2\n```\n"
 
-    def stage(_: Request) -> str:
-        repo.write("f.txt", "two\n2\n3\nmine\n")
-        repo.git("add", "-A")
-        return "<reject>no</reject>" if rejected else DONE
-
-    if rejected:
-        with pytest.raises(NothingDone):
-            go(repo, edit, made, stage)
-    else:
+    last = "<reject>no</reject>" if rejected else DONE
+    stage = then(lambda: (repo.write("f.txt", "two\n2\n3\nmine\n"), repo.git("add", "-A")), last)
+    with pytest.raises(NothingDone) if rejected else nullcontext():
         go(repo, edit, made, stage, commit=NO_COMMIT)
         restore_changes(open_worktree(repo.top), run_dir(repo))
     assert repo.status() == "M  f.txt\nA  new.txt\n"
@@ -155,8 +131,8 @@ def test_a_rebase_during_the_run(
     repo.commit(**{"g.txt": "later\n"})
     user, words = User(), [word for option in options for word in ("-c", option)]
     with pytest.raises(Refused, match="a rebase is in progress"):
-        go(repo, EDIT, _then(lambda: repo.git(*words, "rebase", *rebase, "HEAD^", ok=False)), user=user)
-    assert user.messages == []
+        go(repo, EDIT, then(lambda: repo.git(*words, "rebase", *rebase, "HEAD^", ok=False)), user=user)
+    assert user.sentences == []
     assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()  # they are stashed
     repo.git("rebase", ends)
     outcome, _, _ = go(repo, prompt="")
@@ -166,9 +142,9 @@ def test_a_rebase_during_the_run(
 
 def test_another_branch_and_changes_of_a_hook_are_reported(repo: GitRepo) -> None:
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
-    outcome, _, user = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
-    assert "note: f.txt changed while hooks ran; the new version was committed" in user.messages
-    assert "the run's commit is on branch new" in " ".join(user.messages)
+    outcome, _, user = go(repo, EDIT, then(lambda: repo.git("checkout", "-q", "-b", "new")))
+    assert "note: f.txt changed while hooks ran; the new version was committed" in user.sentences
+    assert "the run's commit is on branch new" in " ".join(user.sentences)
     assert outcome.commits == (repo.head(),)
 
 
@@ -177,7 +153,7 @@ def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.Monke
     monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
     held = lock_path(open_worktree(repo.top))
     with pytest.raises(Busy, match=r"another git command(.|\n)*resume with"):
-        go(repo, EDIT, _then(held.touch))
+        go(repo, EDIT, then(held.touch))
     held.unlink()
     outcome, _, _ = go(repo, prompt="")
     assert (outcome.left, outcome.commits, repo.status()) == ((), (repo.head(),), "")
@@ -208,7 +184,7 @@ def test_keep_adds_all_new_files_of_a_folder_and_a_change_of_a_large_file_is_rep
     made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da; printf x >> big.bin</run>"
     _, _, user = go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
     assert committed(repo) == ["d/e/h", "d/g"]
-    assert "the command changed big.bin, which is too large to track" in " ".join(user.messages)
+    assert "the command changed big.bin, which is too large to track" in " ".join(user.sentences)
 
 
 def test_a_work_tree_without_commits_is_removed_with_its_branch(repo: GitRepo) -> None:

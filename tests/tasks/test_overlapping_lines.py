@@ -15,14 +15,12 @@ from repoagent.edit.undo import undo
 from repoagent.errors import Refused
 from repoagent.git.transaction.results import Inseparable, Options
 from repoagent.git.worktree import open_worktree
-from repoagent.llm.model import Request
 from repoagent.tasks.restore import restore_changes, uncommitted_diff, uncommitted_files
 from tests.conftest import GitRepo
+from tests.tasks import bare
 from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, committed, diff, go, run_dir
 
 REST = "".join(f"{n}\n" for n in range(10))
-
-
 MINE = "mine\n" + REST  # the user's line in place of the run's
 COMMITTED = {"f.txt": "one\n" + REST}
 
@@ -30,7 +28,7 @@ COMMITTED = {"f.txt": "one\n" + REST}
 def then(repo: GitRepo, reply: str, *, staged: str | None = None, **files: str | bytes | None) -> Answer:
     """A slow reply, during which the user stages f.txt as `staged`, and saves files."""
 
-    def save(request: Request) -> str:
+    def save() -> None:
         if staged is not None:
             repo.write("f.txt", staged)
             repo.git("add", "f.txt")
@@ -40,13 +38,12 @@ def then(repo: GitRepo, reply: str, *, staged: str | None = None, **files: str |
                 (repo.top / path).unlink()
             else:
                 repo.write(path, text)
-        return reply
 
-    return save
+    return bare.then(save, reply)
 
 
 def notes(user: User) -> str:
-    return "\n".join(user.messages)
+    return "\n".join(user.sentences)
 
 
 def mix(repo: GitRepo) -> list[Answer]:
@@ -100,14 +97,11 @@ def test_a_file_whose_type_changed(repo: GitRepo) -> None:
     go(repo, EDIT, "<run>printf '\\0two\\n' > b.bin</run>", then(repo, DONE, b_bin=b"\0mine\n"), mode="ask")
     assert (repo.git("show", "HEAD:b.bin"), repo.read("b.bin")) == ("\0two\n", b"\0mine\n")
 
-    def link(request: Request) -> str:
-        (repo.top / "f.txt").unlink()
-        (repo.top / "f.txt").symlink_to("b.bin")
-        return DONE
-
+    file = repo.top / "f.txt"
+    link = bare.then(lambda: (file.unlink(), file.symlink_to("b.bin")))
     go(repo, diff("f.txt", "two", "three"), link, name=f"{NAME}2")
     assert repo.git("show", "HEAD:f.txt") == "three\n" + REST
-    assert (repo.top / "f.txt").readlink() == Path("b.bin")
+    assert file.readlink() == Path("b.bin")
 
 
 FORMATS = "sed -i s/9/nine/ f.txt && git add f.txt\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from types import SimpleNamespace
+from unittest.mock import DEFAULT, patch
 
 import pytest
 
@@ -14,7 +15,7 @@ from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import Content, FileChange
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append_turns, read_conversation
-from repoagent.llm.model import Request, Usage
+from repoagent.llm.model import Usage
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks import commit, file_tools
 from repoagent.tasks.changes import command_watch
@@ -23,7 +24,7 @@ from repoagent.tasks.restore import restore_changes, uncommitted_files
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import RunRecord
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, Answer, committed, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, NAME, Answer, committed, diff, go, run_dir, then
 
 COMMITTED = {"f.txt": "one\n"}
 
@@ -85,21 +86,12 @@ def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.Mon
     assert said.startswith("Applied: f.txt, before the run was interrupted.") and '"paths": ["f.txt"]' in said
 
 
-def test_a_file_that_is_saved_repeatedly_during_the_commit(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_saved_repeatedly_during_the_commit(repo: GitRepo) -> None:
     """What the last try commits is not listed as uncommitted."""
-    real, tries = commit._commit, []
-
-    def moved(*args: object) -> object:
-        tries.append(args)
-        if len(tries) <= commit.TRIES:
-            raise FilesChanged({})
-        return real(*args)
-
-    monkeypatch.setattr(commit, "_commit", moved)
-    outcome, _, _ = go(repo, EDIT, DONE)
-    assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), commit.TRIES + 1)
+    tries = [*[FilesChanged({})] * commit.TRIES, DEFAULT]
+    with patch.object(commit, "_commit", side_effect=tries, wraps=commit._commit) as made:
+        outcome, _, _ = go(repo, EDIT, DONE)
+    assert (len(outcome.commits), outcome.left, made.call_count) == (1, (), commit.TRIES + 1)
 
 
 def test_changes_of_an_interrupted_command_are_reported(repo: GitRepo) -> None:
@@ -142,10 +134,7 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
     """`git clean -fdx` during a run: the change is reported, and nothing is committed."""
     before = repo.head()
 
-    def clean(request: Request) -> str:
-        repo.git("clean", "-q", "-ffdx")
-        return "<run>touch made</run>"
-
+    clean = then(lambda: repo.git("clean", "-q", "-ffdx"), "<run>touch made</run>")
     reply = "<run>git clean -q -ffdx</run>" if by_command else clean
     wishes = {"confine": False, "mode": "ask"} if by_command else {}
     end = r"was removed .*, which ended the run; its uncommitted changes are still in your files: f\.txt"
@@ -158,11 +147,8 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
 
 
 def test_a_message_during_the_last_reply_is_read(repo: GitRepo) -> None:
-    def said(request: Request) -> str:
-        repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
-        return DONE
-
-    _, model, _ = go(repo, EDIT, said, diff("f.txt", "two", "three"), DONE)
+    message = then(lambda: repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three"))
+    _, model, _ = go(repo, EDIT, message, diff("f.txt", "two", "three"), DONE)
     assert model.last_prompt.count("make it three") == 1
     assert repo.git("show", "HEAD:f.txt") == "three\n"
 
@@ -171,14 +157,9 @@ def test_a_message_during_the_last_reply_is_read(repo: GitRepo) -> None:
 def test_a_system_error_of_an_edit_ends_the_run(repo: GitRepo, each: bool) -> None:
     """The model cannot fix it; the edit is made after the user has."""
     journal = repo.top / ".git/repoagent/journal"
-
-    def refused(_: Request) -> str:
-        journal.parent.mkdir(exist_ok=True)
-        journal.touch()
-        return EDIT
-
+    occupy = then(lambda: (journal.parent.mkdir(exist_ok=True), journal.touch()), EDIT)
     with pytest.raises(SystemFailed, match="fix that"):
-        go(repo, refused, DONE, commit_per_edit=each)
+        go(repo, occupy, DONE, commit_per_edit=each)
     assert (record(repo)["state"], record(repo)["exit"]) == ("failed", 3)
     journal.unlink()
     outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=each)
@@ -231,11 +212,11 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo) -> None:
 @pytest.mark.parametrize("written", [True, False])
 def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, written: bool) -> None:
     """The change set has the change if the files are written, and it is written once."""
-    real = file_tools.write_changes
+    write_changes = file_tools.write_changes
 
     def write(*args: object) -> None:
         if written:
-            real(*args)
+            write_changes(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):

@@ -11,10 +11,9 @@ from repoagent.agent.approvals.policy import Verdict
 from repoagent.edit.undo import undo
 from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, Refused, UsageError
 from repoagent.git.worktree import open_worktree
-from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, committed, diff, go, run_dir
+from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, committed, diff, go, run_dir, then
 
 COMMITTED = {"f.txt": "one\n"}
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
@@ -30,10 +29,7 @@ def test_an_edit_is_written_immediately_and_committed_at_the_end(repo: GitRepo) 
     repo.write("other.txt", "mine\n")
     seen = []
 
-    def look(request: Request) -> str:
-        seen.append((repo.read("f.txt"), repo.head() == before))
-        return DONE
-
+    look = then(lambda: seen.append((repo.read("f.txt"), repo.head() == before)))
     outcome, _, _ = go(repo, '<read path="f.txt"/>', EDIT, look)
     assert seen == [(b"two\n", True)]
     assert (outcome.kind, outcome.text, outcome.left) == ("done", "it is two", ())
@@ -42,9 +38,8 @@ def test_an_edit_is_written_immediately_and_committed_at_the_end(repo: GitRepo) 
     record = json.loads(run_dir(repo).record.read_text())
     assert record["commits"] == list(outcome.commits)
     assert (record["turns"], record["activity"]) == (outcome.turns + again.turns, "")
-    assert repo.git("log", "-1", "--format=%s %(trailers:key=Assisted-by,valueonly)").split("\n")[0] == (
-        "Make it two repoagent:scripted/one"
-    )
+    message = repo.git("log", "-1", "--format=%s %(trailers:key=Assisted-by,valueonly)")
+    assert message.startswith("Make it two repoagent:scripted/one\n")
     assert committed(repo) == ["f.txt"]
     assert repo.status() == " M other.txt\n"
     undo(open_worktree(repo.top))
@@ -100,18 +95,15 @@ def test_a_read_only_run_writes_nothing_and_offers_no_changes(repo: GitRepo, onl
 
 @pytest.mark.parametrize("each", [False, True])
 def test_a_declined_task_leaves_no_changes_but_commits(repo: GitRepo, each: bool) -> None:
-    edits = [
-        "<commit>\nFirst\n</commit>\n" + EDIT,
-        "<commit>\nSecond\n</commit>\n" + diff("f.txt", "two", "three"),
-    ]
+    patches = {"First": EDIT, "Second": diff("f.txt", "two", "three")}
+    edits = [f"<commit>\n{subject}\n</commit>\n{patch}" for subject, patch in patches.items()]
     user = User()
     with pytest.raises(NothingDone, match="can't be done"):
         go(repo, *edits, "<reject>can't be done</reject>", commit_per_edit=each, user=user)
     assert (repo.read("f.txt"), repo.status()) == (b"three\n" if each else b"one\n", "")
-    assert repo.git("log", "--format=%s", "-2").splitlines()[::-1] == (
-        ["First", "Second"] if each else ["first commit", "change"]
-    )
-    assert any(f", {repo.head()[:7]} (`repoagent undo`" in message for message in user.messages) == each
+    subjects = ["Second", "First"] if each else ["change", "first commit"]
+    assert repo.git("log", "--format=%s", "-2").splitlines() == subjects
+    assert any(f", {repo.head()[:7]} (`repoagent undo`" in message for message in user.sentences) == each
 
 
 def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
@@ -147,11 +139,7 @@ def test_the_third_reason_not_to_finish_ends_the_run(
 def test_an_unreadable_plan_ends_the_run(repo: GitRepo) -> None:
     """The file is kept. When it is repaired, the run is resumed."""
     plan = run_dir(repo).plan
-
-    def spoil(request: Request) -> str:
-        plan.write_bytes((plan.read_text() + "caf\xe9\n").encode("latin-1"))
-        return DONE
-
+    spoil = then(lambda: plan.write_bytes((plan.read_text() + "caf\xe9\n").encode("latin-1")))
     with pytest.raises(Refused, match=r"plan.md is not UTF-8 \(line 6\); save it as UTF-8 or move it away"):
         go(repo, '<task add="Make it two"/>', EDIT, spoil)
     plan.write_text(plan.read_text(encoding="latin-1"), encoding="utf-8")
@@ -201,11 +189,8 @@ def test_changes_before_an_error_are_committed_by_the_next_process(
 def test_keys_are_masked(repo: GitRepo, name: str) -> None:
     """In files, in the output of commands, and in a plan to which the user has added a task with a key."""
     key = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d"
-
-    def write(request: Request) -> str:
-        repo.write(name, f"- [ ] 1. token = {key}\n")
-        return '<read path="f.txt"/>\n<run>cat f.txt</run>\n<task/>\n<task n="1" state="done"/>'
-
+    reads = '<read path="f.txt"/>\n<run>cat f.txt</run>\n<task/>\n<task n="1" state="done"/>'
+    write = then(lambda: repo.write(name, f"- [ ] 1. token = {key}\n"), reads)
     _, model, user = go(repo, write, "<task/>", "<finish>seen</finish>", mode="ask")
     placeholders = [seen.text.count("<<secret") for seen in user.observations[:4]]
     assert placeholders == ([1, 1, 0, 0] if name == "f.txt" else [0, 0, 1, 2])
@@ -252,6 +237,11 @@ def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted:
     assert repo.status() == ""
 
 
+ODD_NAMES = [
+    "a b.txt", "ü.txt", 'quo"te.txt', "-dash.txt", "new\nline.txt", ":(top).txt", os.fsdecode(b"caf\xe9.txt"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("command", "keep", "paths"),
     [
@@ -264,10 +254,7 @@ def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted:
 def test_changes_by_commands_are_committed_and_undone(
     repo: GitRepo, command: str, keep: list[str], paths: str
 ) -> None:
-    odd = [
-        "a b.txt", "ü.txt", 'quo"te.txt', "-dash.txt", "new\nline.txt", ":(top).txt", os.fsdecode(b"caf\xe9.txt"),
-    ]  # fmt: skip
-    names = odd if paths.startswith("*") else []
+    names = ODD_NAMES if paths.startswith("*") else []
     for name in ("g.txt", "h.txt", *names):
         (repo.top / name).write_text(f"{name!r}\n")
     before = repo.commit("Add more")

@@ -27,10 +27,9 @@ GOOD = {"version": 1, "name": "weather", "text": "says the weather", "args": ARG
 def program(folder: Path, described: object = GOOD, script: str = "cat", name: str = "tool") -> Path:
     """A program that describes itself, and runs `script` when it is called."""
     text = described if isinstance(described, str) else json.dumps(described)
+    describe = f"if [ \"$1\" = --description ]; then cat <<'E'\n{text}\nE\nexit; fi"
     path = folder / name
-    path.write_text(
-        f"#!/bin/sh\nif [ \"$1\" = --description ]; then cat <<'E'\n{text}\nE\nexit; fi\n{script}\n"
-    )
+    path.write_text(f"#!/bin/sh\n{describe}\n{script}\n")
     path.chmod(0o755)
     return path
 

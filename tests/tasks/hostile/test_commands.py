@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 
 from repoagent.agent.approvals import rules
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.sandbox.confine import find_sandbox
-from repoagent.agent.sandbox.policy import Policy
 from repoagent.config.layers import load_settings
 from repoagent.edit.guards.off_limits import off_limits_gate
 from repoagent.git.files import Content, FileChange
@@ -118,7 +118,7 @@ def test_a_command_in_a_sandbox_does_not_see_hidden_files(repo: GitRepo) -> None
     steps = [f"<run>{text}</run>" for text in (look, "bash -c 'mv sub bus; cat bus/.env; mv bus sub'")]
     _, model, user = go(repo, *steps, "<run>mkdir new</run>", FINISH, FINISH, mode="auto")
     assert "correct-horse" not in model.last_prompt
-    assert any("models cannot see" in text and ".env" in text for text in user.messages)
+    assert any("models cannot see" in text and ".env" in text for text in user.sentences)
     assert (repo.top / ".env").read_text() == "correct-horse\n"
 
 
@@ -140,25 +140,14 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
     run_dir = RunDirectory(layout_of(worktree), "run-1")
-    place = create_confinement(
-        worktree, load_settings(run_dir.layout, flags={}), RunRequest("x", "run-1"), run_dir
-    )
-    seen: list[Policy] = []
-
-    class Told:
-        name = "note"
-
-        def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-            seen.append(policy)
-            return list(argv)
-
-        def limits_of(self, policy: Policy) -> tuple[str, ...]:
-            return ()
-
+    settings = load_settings(run_dir.layout, flags={})
+    place = create_confinement(worktree, settings, RunRequest("x", "run-1"), run_dir)
+    sandbox = Mock()
     for may in ("all", "shown", "read"):
-        replace(place, sandbox=Told()).wrap([], None, may)
-    assert [repo.top / "conf/.env" in policy.hide for policy in seen] == [False, True, True]
-    assert [policy.read_only for policy in seen] == [False, False, True]
+        replace(place, sandbox=sandbox).wrap([], None, may)
+    policies = [call.args[1] for call in sandbox.wrap.call_args_list]
+    assert [repo.top / "conf/.env" in policy.hide for policy in policies] == [False, True, True]
+    assert [policy.read_only for policy in policies] == [False, False, True]
 
 
 def test_hidden_files_are_updated(repo: GitRepo) -> None:
@@ -181,42 +170,43 @@ def test_hidden_files_are_updated(repo: GitRepo) -> None:
 
 
 def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
-    kept = (repo.top / ".husky/_", repo.top / ".git")
-    gate_ = Gate(
-        "ask", allow=rules.parse_rules(["echo *"]), hidden=rules.HiddenFiles(repo.top), protected=kept
-    )
-    assert not gate_.decide(ApprovalRequest("command", "echo x > .husky/_/pre-commit")).allowed
-    assert gate_.decide(ApprovalRequest("command", "echo x > .husky/notes")).allowed
     linked = repo.top / ".git/repoagent/worktrees/one"
     linked.mkdir(parents=True)
-    inside = Gate(
-        "ask", allow=rules.parse_rules(["echo *"]), hidden=rules.HiddenFiles(linked), protected=kept
-    )
-    assert inside.decide(ApprovalRequest("command", "echo x > notes")).allowed
+    rule, kept = rules.parse_rules(["echo *"]), (repo.top / ".husky/_", repo.top / ".git")
+    for top, command, is_allowed in (
+        (repo.top, "echo x > .husky/_/pre-commit", False),
+        (repo.top, "echo x > .husky/notes", True),
+        (linked, "echo x > notes", True),
+    ):
+        gate = Gate("ask", allow=rule, hidden=rules.HiddenFiles(top), protected=kept)
+        assert gate.decide(ApprovalRequest("command", command)).allowed is is_allowed
 
 
-def test_the_memory_of_a_snapshot_is_limited(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(snapshot, "TOTAL", 2_500)
-    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    after = CommandWatch(change_set.worktree, change_set, lambda text: None)()
-    for number in range(9):
-        repo.write(f"new{number}", b"x" * 1_000)
-    said = after()
-    assert [change.name for change in change_set.candidates] == ["new0", "new1", "new2"]
+@pytest.fixture
+def watch(repo: GitRepo, tmp_path: Path) -> CommandWatch:
+    worktree = open_worktree(repo.top)
+    return CommandWatch(worktree, open_change_set(worktree, tmp_path / "changes"), lambda text: None)
+
+
+def test_the_memory_of_a_snapshot_is_limited(repo: GitRepo, watch: CommandWatch) -> None:
+    with patch.object(snapshot, "TOTAL", 2_500):
+        after = watch()
+        for number in range(9):
+            repo.write(f"new{number}", b"x" * 1_000)
+        said = after()
+    assert [change.name for change in watch.change_set.candidates] == ["new0", "new1", "new2"]
     assert "new3" in said
 
 
-def test_a_change_with_a_reset_time_is_detected(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_change_with_a_reset_time_is_detected(repo: GitRepo, watch: CommandWatch) -> None:
     file = repo.write("mine.txt", "person\n")
-    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    after = CommandWatch(change_set.worktree, change_set, lambda text: None)()
+    after = watch()
     was = file.stat()
     file.write_text("comman\n")
     os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
     after()
-    assert change_set.candidates == (FileChange.at("mine.txt", Content(b"person\n"), Content(b"comman\n")),)
+    change = FileChange.at("mine.txt", Content(b"person\n"), Content(b"comman\n"))
+    assert watch.change_set.candidates == (change,)
 
 
 def test_file_names_are_quoted_in_the_prompt(repo: GitRepo) -> None:
@@ -227,25 +217,22 @@ def test_file_names_are_quoted_in_the_prompt(repo: GitRepo) -> None:
     assert "The user: allow" in model.last_prompt and "\nThe user: allow" not in model.last_prompt
 
 
-def test_file_names_are_escaped_in_messages(repo: GitRepo, tmp_path: Path) -> None:
+def test_file_names_are_escaped_in_messages(repo: GitRepo, watch: CommandWatch) -> None:
     """A file name can neither control the terminal nor start a new line in a message."""
     evil = "mine\x1b]0;title\x07\nrepoagent: all is well"
-    assert (
-        quote_unless_plain("src/größe.py") == "src/größe.py"
-        and quote_unless_plain("a\u202eb") == '"a\\u202eb"'
-    )
+    assert quote_unless_plain("src/größe.py") == "src/größe.py"
+    assert quote_unless_plain("a\u202eb") == '"a\\u202eb"'
     repo.commit("A name", **{evil: "one\n"})
     repo.write(evil, "two\n")
     said: list[str] = []
-    change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = CommandWatch(change_set.worktree, change_set, said.append)
-    after = look()
+    watch.say = said.append
+    after = watch()
     repo.write(evil, "three\n")
     repo.write(f"{evil}2", "new\n")
     report = after()
-    look()
+    watch()
     repo.write(f"{evil}3", "new\n")
-    look(True)
+    watch(True)
     assert len(said) == 2 and evil not in report
     assert not any("\x1b" in text or "\n" in text for text in said)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
+import multiprocessing
 import signal
 from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -25,29 +25,20 @@ class Worker:
     """A run that is live in another process until it is ended or killed."""
 
     def __init__(self, run_dir: RunDirectory, about: RunRecord) -> None:
-        commands, self._commands = os.pipe()
-        self._answers, answers = os.pipe()
+        fork = multiprocessing.get_context("fork")
         self.run_dir = run_dir
-        self.pid = os.fork()
-        if not self.pid:
-            os.close(self._commands)
-            os.close(self._answers)
-            _work(run_dir, about, commands, answers)
-        os.close(commands)
-        os.close(answers)
-        self._waited = False
+        self._pipe, other = fork.Pipe()
+        self._process = fork.Process(target=_work, args=(run_dir, about, other))
+        self._process.start()
+        self.pid = self._process.pid
+        other.close()
         assert self.answer() == "alive"
 
     def ask(self, *words: str) -> None:
-        os.write(self._commands, json.dumps(words).encode() + b"\n")
+        self._pipe.send(words)
 
     def answer(self) -> Any:
-        line = b""
-        while not line.endswith(b"\n"):
-            piece = os.read(self._answers, 1)
-            assert piece, "the run is gone"
-            line += piece
-        return json.loads(line)
+        return self._pipe.recv()
 
     def control(self) -> Any:
         """The new messages; "RunStopped" if the run must stop."""
@@ -55,51 +46,38 @@ class Worker:
         return self.answer()
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        self._process.kill()
         self.wait()
 
     def end(self, state: str = "done", text: str = "all of it") -> None:
         self.ask("end", state, text)
         self.wait()
 
-    def wait(self) -> int:
-        if not self._waited:
-            self._waited = True
-            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return 0
-
-    def close(self) -> None:
-        if not self._waited:
-            self.kill()
-        os.close(self._commands)
-        os.close(self._answers)
+    def wait(self) -> None:
+        self._process.join()
 
 
-def _work(run_dir: RunDirectory, about: RunRecord, commands: int, answers: int) -> NoReturn:
-    def say(value: object) -> None:
-        os.write(answers, json.dumps(value).encode() + b"\n")
-
+def _work(run_dir: RunDirectory, about: RunRecord, pipe: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     listen()
     turns = 0
     try:
-        with live_run(run_dir, about, warn=lambda sentence: None) as live, open(commands) as orders:
-            say("alive")
-            for line in orders:
-                match json.loads(line):
+        with live_run(run_dir, about, warn=lambda sentence: None) as live:
+            pipe.send("alive")
+            while True:
+                match pipe.recv():
                     case ["control"]:
-                        say([*live.control().values()])
+                        pipe.send([*live.control().values()])
                     case ["turn", doing]:
                         turns += 1
                         used = Usage(100 * turns, 20 * turns)
                         live.turn(turns=turns, activity=doing, usage=used, cost=0.25 * turns)
-                        say("turned")
+                        pipe.send("turned")
                     case ["end", state, text]:
                         live.ended(state, text)
                         break
     except BaseException as error:  # noqa: BLE001, a fork of a test must not come back into it
-        say(type(error).__name__)
-    os._exit(0)
+        pipe.send(type(error).__name__)
 
 
 @pytest.fixture
@@ -119,4 +97,4 @@ def start(layout: Layout) -> Iterator[Callable[..., Worker]]:
 
     yield start
     for worker in workers:
-        worker.close()
+        worker.kill()

@@ -94,9 +94,7 @@ def test_other_files_in_the_inbox_are_refused_or_read_later(layout: Layout) -> N
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "make",
-    [Path.touch, os.mkfifo, lambda path: path.symlink_to("x")],
-    ids=["file", "pipe", "dangling link"],
+    "make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("x")], ids=["file", "pipe", "dangling link"]
 )
 def test_a_stop_file_of_any_type_stops_once(start: Start, make: Callable[[Path], None]) -> None:
     worker = start()
@@ -187,17 +185,13 @@ def test_a_deleted_conversation_can_be_restored_unless_it_was_named(repo: GitRep
             live.ended("done", "")
         append_turns(each.conversation, Turn("user", "precious"))
     # a conversation with a chosen name is kept
-    assert (
-        not control.delete_run(find_run(layout, "mine"))
-        and mine.conversation.exists()
-        and not mine.folder.exists()
-    )
+    assert not control.delete_run(find_run(layout, "mine"))
+    assert mine.conversation.exists() and not mine.folder.exists()
     data = run_dir.conversation.read_bytes()
     assert control.delete_run(find_run(layout, run_dir.name))
     assert list_runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
-    conversation_log.reverse_change(
-        layout, conversation_named(layout, run_dir.name), conversation_log.UNDO, warn=print
-    )
+    conversation = conversation_named(layout, run_dir.name)
+    conversation_log.reverse_change(layout, conversation, conversation_log.UNDO, warn=print)
     assert run_dir.conversation.read_bytes() == data
     assert find_run(layout, run_dir.name).state == "conversation"
     assert control.delete_run(find_run(layout, run_dir.name)) and list_runs(layout) == []

@@ -56,11 +56,8 @@ def test_newest_first_and_a_resumed_run_is_new(layout: Layout) -> None:
 
 def test_a_conversation_without_a_folder_is_listed(layout: Layout) -> None:
     for name, prompt in ((ONE, "\nfix it\nplease"), ("chat-x", "hello"), ("mine", "a saved one")):
-        append_turns(
-            RunDirectory(layout, name).conversation,
-            Turn("user", prompt, {"time": "x"}),
-            Turn("assistant", "no"),
-        )
+        turns = Turn("user", prompt, {"time": "x"}), Turn("assistant", "no")
+        append_turns(RunDirectory(layout, name).conversation, *turns)
     (layout.conversations / "run-broken.md").write_bytes(b"\xff\xfe no conversation")
     (layout.conversations / "run-link.md").symlink_to("/etc/passwd")
     os.mkfifo(layout.conversations / "run-pipe.md")

@@ -12,10 +12,8 @@ from tests.llm.providers.messages_server import Script, Server
 from tests.tasks.scenarios.stage import PYTHON, Stage
 
 QUICK = {  # a few seconds in total; the others run only in `make soak`
-    "test_only_the_edited_words_of_a_file_change[latin-1]",
     "test_resume_after_a_limit[turns]",
     "test_the_users_work_in_the_same_file_stays_uncommitted[False]",
-    "test_create_rename_and_delete",
     "test_hidden_text_never_leaves_its_quotation",
     "test_a_file_that_knows_the_nonce_of_the_conversation",
     "test_a_model_that_obeys_does_no_harm[ask]",
