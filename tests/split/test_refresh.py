@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import exchange_files
 from repoagent.split import folder_writer
-from repoagent.split.folder_index import (
-    SplitIndex,
-    base_bytes,
-    edited_segments,
-    read_index,
-    segment_base,
-)
+from repoagent.split.folder_index import SplitIndex, base_bytes, edited_segments, read_index, segment_base
 from repoagent.split.folder_writer import create_split
 from repoagent.split.refresh import RefreshResult, refresh_split
 from repoagent.split.source import SourceText, SplitOptions

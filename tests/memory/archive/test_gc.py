@@ -1,21 +1,36 @@
-"""Only a memory that has lost its file everywhere is archived, complete, and comes back; never one in use."""
+"""Garbage: memories without a file are archived, old conversations and runs removed; nothing in use is."""
 
 from __future__ import annotations
 
+import os
+import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from repoagent.errors import Refused
+from repoagent.llm.conversation import Turn, append_turns
+from repoagent.memory import gc
 from repoagent.memory.archive import restore_memory
+from repoagent.memory.compaction import compact
+from repoagent.memory.edit_records import append_edit, read_edits
 from repoagent.memory.editing import clear
-from repoagent.memory.gc import GcCandidate, collect_garbage
+from repoagent.memory.gc import (
+    ForgottenCounts,
+    GcCandidate,
+    collect_garbage,
+    forget_conversations,
+    forget_daily,
+)
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import read_memories
+from repoagent.memory.notes import read_notes
+from repoagent.storage.atomic import write_whole
 from repoagent.storage.locks import hold_lock
 from tests.git.edits import shell
 from tests.history.histories import partial_clone, without_a_fetch
-from tests.memory.archive.conftest import content, fill, state
+from tests.memory.archive.conftest import content, edit_of, fill, state, turns
 from tests.memory.conftest import Workspace, edited, fail, kill_after, text, workspace_at
 
 
@@ -178,3 +193,171 @@ def test_a_kill_leaves_each_memory_in_place_or_archived(workspace: Workspace) ->
         assert {path: content(workspace, path) for path in paths} == wanted
     assert len(run(workspace)) == 25
     assert len(list((workspace.layout.root / "archive").iterdir())) == 25
+
+
+NOW = time.time()
+
+
+def forget(workspace: Workspace, days: int, *, apply: bool = True) -> ForgottenCounts:
+    return forget_conversations(workspace.layout, days, apply=apply, warn=fail)
+
+
+def ago(days: int) -> str:
+    return (datetime.fromtimestamp(NOW, timezone.utc) - timedelta(days=days)).isoformat(timespec="seconds")
+
+
+def age(days: float, *paths: Path) -> None:
+    for path in sorted(paths, reverse=True):  # a folder after what is in it
+        os.utime(path, (NOW - days * 86_400,) * 2)
+
+
+def spoken(workspace: Workspace, *days: int) -> Memory:
+    memory = workspace.remember("a.py")
+    for number in days:
+        append_turns(memory.conversation, *turns(f"of-{number}", f"secret words {number}", ago(number)))
+    return memory
+
+
+def everything(folder: Path) -> str:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".z"]
+    return "".join(path.read_text() for path in files)
+
+
+def test_old_exchanges_are_removed_and_leave_a_line(workspace: Workspace) -> None:
+    memory = spoken(workspace, 50, 40, 3)
+    append_edit(memory.edits, edit_of("of-50", time=ago(50)))
+    before = everything(workspace.layout.root)
+    assert forget(workspace, 30, apply=False).exchanges == 2 and everything(workspace.layout.root) == before
+    assert forget(workspace, 30).exchanges == 2
+    after = everything(workspace.layout.root)
+    assert "secret words 3" in after and "secret words 4" not in after and "secret words 50" not in after
+    texts = [note.text for note in read_notes(memory.notes)]
+    assert [text.split(" (")[0] for text in texts] == ["please of-50", "please of-40"]
+    assert [edit.id for edit in read_edits(memory.edits)] == ["of-50"]
+    assert not forget(workspace, 30) and everything(workspace.layout.root) == after
+    forget(workspace, 0)  # all of it may be too old
+    assert "secret" not in everything(workspace.layout.root)
+    append_turns(memory.conversation, *turns("new", "a new reply"))
+    assert "a new reply" in memory.conversation.read_text()
+
+
+def test_an_archived_conversation_is_removed_when_all_of_it_is_old(workspace: Workspace) -> None:
+    memory = spoken(workspace, 60, 50, 40, 2, 1)
+    assert compact(memory) is not None
+    # copies for undo go with their own age
+    age(104, *(workspace.layout.conversations / ".past").rglob("*.md"))
+    forget(workspace, 45)
+    assert "secret words 60" in everything(memory.folder)  # one of the same part is too young
+    forget(workspace, 30)
+    text = everything(workspace.layout.root)
+    assert "secret words 60" not in text and "secret words 40" not in text and "secret words 2" in text
+
+
+def test_undated_and_broken_exchanges_stay(workspace: Workspace) -> None:
+    memory = workspace.remember("a.py")
+    append_turns(memory.conversation, *turns("x", "words without a day", ""))
+    forget(workspace, 0)
+    assert "words without a day" in memory.conversation.read_text()
+    memory.conversation.write_text("mangled")
+    warnings: list[str] = []
+    forget_conversations(workspace.layout, 0, warn=warnings.append)
+    assert memory.conversation.read_text() == "mangled" and len(warnings) == 1
+
+
+def test_unfinished_edits_go_unless_they_are_at_work(workspace: Workspace) -> None:
+    folder = workspace.layout.conversations
+    for name in ("edit-1", "edit-2", "kept-3", "named"):
+        append_turns(folder / f"{name}.md", *turns(name))
+        age(90, folder / f"{name}.md")
+    append_turns(folder / "edit-4.md", *turns("young"))
+    with hold_lock(workspace.layout.locks / "edit-2", label="the edit 2"):
+        assert forget(workspace, 30).unfinished == 2
+    assert sorted(path.name for path in folder.glob("*.md")) == ["edit-2.md", "edit-4.md", "named.md"]
+
+
+def test_what_another_process_removes_meanwhile(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = workspace.layout.conversations / "edit-1.md"
+    append_turns(path, *turns("edit-1"))
+    age(90, path)
+    is_old = gc._is_old
+
+    def removed(paths: list[Path], cutoff: float) -> bool:
+        path.unlink(missing_ok=True)
+        return is_old(paths, cutoff)
+
+    monkeypatch.setattr(gc, "_is_old", removed)
+    assert not forget(workspace, 30)
+
+
+def test_it_runs_once_a_day(workspace: Workspace) -> None:
+    memory = spoken(workspace, 50)
+    forget_daily(workspace.layout, 60)
+    forget_daily(workspace.layout, 30)
+    assert "secret words 50" in memory.conversation.read_text()
+    age(1.01, workspace.layout.private / "conversations-looked-through")
+    forget_daily(workspace.layout, 30)
+    assert "secret words 50" not in memory.conversation.read_text()
+
+
+# -- past runs --
+
+
+def run_of(workspace: Workspace, name: str, days: float) -> Path:
+    """What a run has left that ended so many days ago."""
+    home = workspace.layout.runs / name
+    for folder in ("output", "inbox", "changes"):
+        (home / folder).mkdir(parents=True)
+    for path in ("output/1.txt", "plan.md", "run.json", "lock", "changes/1"):
+        (home / path).write_text("words")
+    append_turns(workspace.layout.conversations / f"{name}.md", Turn("user", "words"))
+    age(days, home, *home.iterdir(), *workspace.layout.conversations.glob(f"{name}.md*"))
+    return home
+
+
+def test_the_text_of_old_runs_is_removed(workspace: Workspace) -> None:
+    old, new = run_of(workspace, "run-old", 40), run_of(workspace, "run-new", 3)
+    mine = run_of(workspace, "mine", 40)
+    conversations = workspace.layout.conversations
+    append_turns(conversations / "chat-alone.md", Turn("user", "words"))
+    age(40, *conversations.glob("chat-alone.md*"))
+    gone = workspace.layout.runs / ".gone-1"
+    gone.mkdir()
+    (gone / "x").write_text("half")
+    preview = forget(workspace, 30, apply=False)
+    assert preview.runs == 4 and preview.bytes > 0 and gone.exists() and (old / "output/1.txt").exists()
+    assert forget(workspace, 30) == preview
+    records = {"run.json", "lock", "changes"}
+    assert {path.name for path in old.iterdir()} == {path.name for path in mine.iterdir()} == records
+    assert {path.name for path in conversations.glob("*.md")} == {"run-new.md", "mine.md"}
+    assert (new / "output/1.txt").exists() and not gone.exists()
+    assert not forget(workspace, 30)
+
+
+def test_a_run_at_work_or_changed_since_keeps_all(workspace: Workspace) -> None:
+    home = run_of(workspace, "run-old", 40)
+    with hold_lock(home / "lock", label="the run"):
+        age(40, home, *home.iterdir())
+        assert forget(workspace, 30, apply=False).runs == forget(workspace, 30).runs == 0
+    assert (home / "output/1.txt").exists()
+    write_whole(home / "run.json", b"it has ended just now")
+    assert forget(workspace, 30).runs == 0
+    age(40, home)
+    (home / "plan.md").write_text("changed by hand just now")
+    assert forget(workspace, 30).runs == 0
+
+
+def test_links_in_a_run_are_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("words")
+    age(40, outside, outside / "precious")
+    home = run_of(workspace, "run-old", 40)
+    (home / "inbox").rmdir()
+    (home / "inbox").symlink_to(outside)
+    (workspace.layout.runs / "link").symlink_to(outside)
+    os.utime(home / "inbox", (0, 0), follow_symlinks=False)
+    age(40, home)
+    assert forget(workspace, 30).runs == 1
+    assert (outside / "precious").exists() and not (home / "inbox").is_symlink()

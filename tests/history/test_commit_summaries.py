@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,47 @@ from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.usage import Limits, Meter, Price
 from tests.conftest import GitRepo
 from tests.history.histories import commit_files, partial_clone, without_a_fetch
-from tests.history.summaries.conftest import Program
+
+# Answers each line that is asked for; REPLY may spoil it. Each prompt is kept.
+PROGRAM = """\
+import os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+text = sys.stdin.read()
+count = sum(name.startswith("prompt-") for name in os.listdir(folder))
+open(f"{folder}/prompt-{count:02}", "w").write(text)
+asked = text.rpartition("Answer with these lines:")[2].strip().splitlines()
+asked = [line.split(":")[0] for line in asked if line[:1].isdigit()]
+lines = [f"{number}: says {number} in call {count}" for number in asked]
+REPLY
+print("\\n".join(lines))
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    folder: Path
+
+    @property
+    def spec(self) -> str:
+        return f"command:python3 -SE {self.folder / 'model.py'}"
+
+    @property
+    def prompts(self) -> list[str]:
+        return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
+
+    def answers(self, spoil: str = "") -> None:
+        """From now on it answers; `spoil` is Python that changes `lines` first."""
+        (self.folder / "model.py").write_text(PROGRAM.replace("REPLY", spoil))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Program:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    program = Program(folder)
+    program.answers()
+    return program
+
 
 ID, OTHER = "ab" * 20, "cd" * 20
 SUMMARY = CommitSummary(ID, "adds f", {"a.py": "adds f to a"}, "anthropic/x", "2026-01-01T00:00:00+00:00")
