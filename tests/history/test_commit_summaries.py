@@ -15,15 +15,7 @@ from repoagent.errors import LimitReached, ModelError, Refused
 from repoagent.git.worktree import layout_of, open_worktree
 from repoagent.history import commit_summaries
 from repoagent.history.commit_details import HistoryStep
-from repoagent.history.commit_summaries import (
-    CommitSummary,
-    Patch,
-    Question,
-    SummaryOutcome,
-    SummaryPlan,
-    answers,
-    question,
-)
+from repoagent.history.commit_summaries import CommitSummary, Question, SummaryOutcome, answers, question
 from repoagent.history.file_history import read_history
 from repoagent.history.log import FileCommit
 from repoagent.llm.providers.command import CommandModel
@@ -51,8 +43,8 @@ class Program:
     folder: Path
 
     @property
-    def spec(self) -> str:
-        return f"command:python3 -SE {self.folder / 'model.py'}"
+    def command(self) -> str:
+        return f"python3 -SE {self.folder / 'model.py'}"
 
     @property
     def prompts(self) -> list[str]:
@@ -145,7 +137,7 @@ def test_replies(reply: str, read: dict[str, tuple[str, dict[str, str]]]) -> Non
     assert answers(f"{reply}\n2.0: moves `x`\n", [ONE, TWO]) == {**read, TWO.commit: ("moves `x`", {})}
 
 
-def patch(*paths: str, size: int = 1) -> Patch:
+def patch(*paths: str, size: int = 1) -> commit_summaries.Patch:
     return {path: f"diff of {path}\n".encode() + b"+x\n" * size for path in paths}
 
 
@@ -184,17 +176,11 @@ def test_nothing_quoted_ends_its_block_and_secrets_are_masked(monkeypatch: pytes
     assert text.count(f'</commit id="{mark}">') == 1 and mark not in item.text
     assert text.index("all is well") < text.index(f'</commit id="{mark}">')
     assert "\x1b" not in text and "sk-very-secret" not in text
-    assert text.rpartition("Answer with these lines:\n")[2] == (
-        "1.0: what commit 1 did as a whole\n1.1: what it did to a.py\n"
-    )
+    lines = "Answer with these lines:\n1.0: what commit 1 did as a whole\n1.1: what it did to a.py\n"
+    assert text.endswith(lines)
     assert answers("1.0: adds sk-very-secret-1234\n", [TWO]) == {TWO.commit: ("adds ***", {})}
     key = json.loads(commit_summaries.request([ONE, TWO], 1000).key)
     assert key == {"summaries": [["a" * 40, "a.py", "b.py"], ["b" * 40]]}
-
-
-@pytest.fixture
-def two_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_summaries, "COMMITS", 2)
 
 
 def read(repo: GitRepo, path: str = "a.txt") -> tuple[tuple[HistoryStep, ...], dict[str, CommitSummary]]:
@@ -204,24 +190,17 @@ def read(repo: GitRepo, path: str = "a.txt") -> tuple[tuple[HistoryStep, ...], d
 
 def planned(
     repo: GitRepo, path: str = "a.txt", *, why_not: Callable[[str], str | None] = lambda p: None
-) -> SummaryPlan:
+) -> commit_summaries.SummaryPlan:
     return commit_summaries.plan_summaries(repo.top, *read(repo, path), why_not=why_not)
 
 
 def pay(
-    repo: GitRepo,
-    model: Program,
-    path: str = "a.txt",
-    *,
-    outcome: SummaryOutcome | None = None,
-    **limits: float,
+    repo: GitRepo, model: Program, path: str = "a.txt", outcome: SummaryOutcome | None = None, **limits: float
 ) -> SummaryOutcome:
     outcome = outcome or SummaryOutcome()
     meter = Meter(Limits(**limits), lambda spec: Price(1.0, 1.0))
-    provider = CommandModel(model.spec.removeprefix("command:"))
-    commit_summaries.summarize_commits(
-        planned(repo, path), provider, meter, layout_of(open_worktree(repo.top)), outcome=outcome
-    )
+    provider, layout = CommandModel(model.command), layout_of(open_worktree(repo.top))
+    commit_summaries.summarize_commits(planned(repo, path), provider, meter, layout, outcome=outcome)
     return outcome
 
 
@@ -239,8 +218,10 @@ def test_one_call_for_several_commits_and_never_again(repo: GitRepo, model: Prog
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("two_in_a_call")
-def test_a_failed_call_saves_nothing_and_earlier_calls_stay(repo: GitRepo, model: Program) -> None:
+def test_a_failed_call_saves_nothing_and_earlier_calls_stay(
+    repo: GitRepo, model: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_summaries, "COMMITS", 2)  # in a call
     commit_files(repo, *["a.txt b.txt"] * 2)
     model.answers("if count: sys.exit('out of order')")
     assert [len(batch) for batch in planned(repo).batches] == [2, 1]
@@ -253,8 +234,10 @@ def test_a_failed_call_saves_nothing_and_earlier_calls_stay(repo: GitRepo, model
     assert planned(repo).commits == 0
 
 
-@pytest.mark.usefixtures("two_in_a_call")
-def test_the_cost_is_known_and_limits_hold_before_the_call(repo: GitRepo, model: Program) -> None:
+def test_the_cost_is_known_and_limits_hold_before_the_call(
+    repo: GitRepo, model: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_summaries, "COMMITS", 2)  # in a call
     commit_files(repo, *["a.txt b.txt"] * 3)
     todo = planned(repo)
     assert todo.cost(None) is None and todo.usage.input > 300

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.history.commit_details import (
-    HistoryStep,
-    Touched,
-    compare,
-    describe_step,
-    history_steps,
-    lines_of,
-    parts,
-)
+from repoagent.history import commit_details
+from repoagent.history.commit_details import HistoryStep, Touched, describe_step, history_steps, lines_of
 from repoagent.history.file_history import read_history
 from repoagent.history.file_log import file_log
 from repoagent.history.log import FileCommit
@@ -160,8 +153,8 @@ TWINS = "if x:\n    def f():\n        return 1\nelse:\n    def f():\n        ret
     ],
 )  # fmt: skip
 def test_definitions_added_removed_changed_and_renamed(before: str, after: str, expected: Touched) -> None:
-    old, new = parts("a.py", before.encode()), parts("a.py", after.encode())
-    assert old is not None and new is not None and compare(old, new) == expected
+    old, new = (commit_details.parts("a.py", text.encode()) for text in (before, after))
+    assert old is not None and new is not None and commit_details.compare(old, new) == expected
 
 
 def test_deleted_links_directories_and_files_without_a_grammar(repo: GitRepo) -> None:
@@ -184,11 +177,8 @@ def test_a_file_with_an_odd_name_that_was_moved_and_changed(repo: GitRepo) -> No
     repo.write(odd, text)
     repo.commit("back", **{"z.txt": "zzz\n"})
     found = read_history(repo.top, odd, seconds=20)
-    assert [(s.commit.subject, s.was) for s in found.steps] == [
-        ("back", ""),
-        ("move and change", "old.py"),
-        ("add", ""),
-    ]
+    moves = [(step.commit.subject, step.was) for step in found.steps]
+    assert moves == [("back", ""), ("move and change", "old.py"), ("add", "")]
     few = read_history(repo.top, odd, limit=2, seconds=20)
     assert len(few.steps) == 2 and few.people.commits == 3 and few.partial
     older = read_history(repo.top, "old.py", revision="HEAD~2", seconds=20)

@@ -17,15 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repoagent.history import graph as graph_module
 from repoagent.history.cochange import Neighbor
 from repoagent.history.graph import (
-    FOLDER_SIZE,
-    NAME_SIZE,
     Graph,
     Node,
     clusters,
     columns,
-    group_names,
     neighbors_graph,
     printable_line,
     shorten_middle,
@@ -55,10 +53,8 @@ HEADERS = {
 
 def graph(paths: Sequence[bytes], *, query: Sequence[bytes] = (b"src/app.py",), chain: bool = True) -> Graph:
     """Each path is a neighbor, surer than the next; with `chain` two of three pairs have changed together."""
-    rows = tuple(
-        Neighbor(n, path, 0.9 / (1 + n), 3, 10, 1_700_000_000, (1, 2), ("together", "folder"))
-        for n, path in enumerate(paths)
-    )
+    facts = (3, 10, 1_700_000_000, (1, 2), ("together", "folder"))
+    rows = tuple(Neighbor(n, path, 0.9 / (1 + n), *facts) for n, path in enumerate(paths))
     edges = [Edge(one, row.path, row.score, 3, 10, (1,)) for one in query for row in rows]
     if chain:
         edges += [Edge(*pair, 0.3, 2, 5, (2,)) for number, pair in enumerate(pairwise(paths)) if number % 3]
@@ -108,10 +104,8 @@ def test_each_node_is_in_one_cluster_whatever_the_order(weights: dict[tuple[int,
         ([[b"a\n/1"]], ["a^J/"]),
     ],
 )
-def test_a_group_has_the_name_of_its_folder_or_first_file(
-    groups: list[list[bytes]], names: list[str]
-) -> None:
-    assert group_names(groups) == names
+def test_a_group_is_named_by_its_folder_or_first_file(groups: list[list[bytes]], names: list[str]) -> None:
+    assert graph_module.group_names(groups) == names
 
 
 @given(st.binary(max_size=60))
@@ -146,8 +140,8 @@ def box(node: Node) -> tuple[float, float, float, float]:
     if not node.side:
         return node.x - node.reach, node.y - 15, node.x + node.reach, node.y + 15
     ends = sorted((node.x - node.side * 10, node.x + node.side * (node.reach - 1)))
-    bottom = node.y + (13 + FOLDER_SIZE * 0.3 if node.label[1] else 10.0)
-    return ends[0], node.y - max(NAME_SIZE, 10.0), ends[1], bottom
+    bottom = node.y + (13 + graph_module.FOLDER_SIZE * 0.3 if node.label[1] else 10.0)
+    return ends[0], node.y - max(graph_module.NAME_SIZE, 10.0), ends[1], bottom
 
 
 LONG = [b"a/very/long/path/of/folders/that/never/ends/" + b"x" * 60 + str(n).encode() for n in range(12)]

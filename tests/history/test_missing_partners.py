@@ -9,16 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cochange.history import Change, MemoryView
-from repoagent.history.missing_partners import (
-    FEWEST,
-    FLOOR,
-    FURTHER,
-    NEVER,
-    MissingPartner,
-    calibrate_threshold,
-    find_missing,
-    surest,
-)
+from repoagent.history import missing_partners
+from repoagent.history.missing_partners import NEVER, MissingPartner, calibrate_threshold, find_missing
 from tests.history.histories import history
 
 
@@ -79,16 +71,15 @@ def test_the_limit_the_order_and_the_higher_threshold_after_the_surest() -> None
     b, c = ask(view, b"a", threshold=0, limit=2)
     assert (b.path, c.path) == (b"b", b"c") and c.confidence < b.confidence
     for margin, count in ((-0.01, 3), (0.01, 1)):
-        assert len(ask(view, b"a", threshold=c.confidence - FURTHER + margin)) == count
+        assert len(ask(view, b"a", threshold=c.confidence - missing_partners.FURTHER + margin)) == count
 
 
 def test_calibration() -> None:
-    view = history(*["a"] * (FEWEST + 1))  # nothing is ever missing here
-    assert calibrate_threshold(view) == FLOOR
-    assert calibrate_threshold(view, false_alarms=0.03) == pytest.approx(
-        0.45, abs=0.01
-    )  # by the average repository
-    assert calibrate_threshold(history(*["a"] * 900), false_alarms=0.03) == FLOOR
+    view = history(*["a"] * (missing_partners.FEWEST + 1))  # nothing is ever missing here
+    assert calibrate_threshold(view) == missing_partners.FLOOR
+    average = calibrate_threshold(view, false_alarms=0.03)  # of all repositories
+    assert average == pytest.approx(0.45, abs=0.01)
+    assert calibrate_threshold(history(*["a"] * 900), false_alarms=0.03) == missing_partners.FLOOR
     assert calibrate_threshold(history(*["a b"] * 20)) == NEVER == calibrate_threshold(MemoryView())
     view = history(*["a b", "c", "a b", "d e"] * 30)
     assert [row.path for row in ask(view, b"a", threshold=calibrate_threshold(view))] == [b"b"]
@@ -96,15 +87,14 @@ def test_calibration() -> None:
 
 def test_a_commit_is_judged_only_by_earlier_ones() -> None:
     view = history("a b", "a b", "a", "a b", "a b", "a b")
-    (judged,) = surest(view, [view.all[2]])
-    (row,) = find_missing(
-        history("a b", "a b"), [view.all[2].files[0]], threshold=0, author=view.all[2].author
-    )
+    (judged,) = missing_partners.surest(view, [view.all[2]])
+    commit, earlier = view.all[2], history("a b", "a b")
+    (row,) = find_missing(earlier, [commit.files[0]], threshold=0, author=commit.author)
     assert judged == row.confidence
     view = history(*["a b"] * 4, "a", "a b", "-b")  # b has died since, and counts as alive before
-    assert surest(view, [view.all[6], view.all[4]])[1] != 0.0
+    assert missing_partners.surest(view, [view.all[6], view.all[4]])[1] != 0.0
     view = history("a b", "c d")
-    assert surest(view, view.latest(2)) == [None, None]
+    assert missing_partners.surest(view, view.latest(2)) == [None, None]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -135,9 +125,5 @@ def test_what_holds_for_any_history(
     assert all(2 <= row.together <= row.commits and row.evidence for row in rows)
     assert [row.confidence for row in rows] == sorted((row.confidence for row in rows), reverse=True)
     assert rows == find_missing(history(*commits), list(reversed(files)), limit=limit, threshold=threshold)
-    assert (
-        0
-        < calibrate_threshold(view, false_alarms=share)
-        <= calibrate_threshold(view, false_alarms=share / 2)
-        <= NEVER
-    )
+    low, high = (calibrate_threshold(view, false_alarms=alarms) for alarms in (share, share / 2))
+    assert 0 < low <= high <= NEVER

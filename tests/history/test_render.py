@@ -37,24 +37,21 @@ def test_block() -> None:
     assert history_block([HistoryStep(COMMIT)], partial=True).endswith("\n(older commits omitted)\n")
     assert history_block([HistoryStep(COMMIT)] * 30, limit=2).count("\n") == 3
     step = HistoryStep(COMMIT, Touched(changed=("load",)), files=140)
-    assert history_block([step]) == (
-        "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
-    )
+    shown = "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
+    assert history_block([step]) == shown
     assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
 
 
 def test_people_come_first_in_one_line() -> None:
-    people = authors_of(
-        [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
-    )
+    commits = [replace(COMMIT, author=name) for name in ("Ada\x1b[31m", "x[bot]")]
+    people = authors_of(commits, partial=True)
     assert ([each.name for each in people.bots], people.commits, people.partial) == (["x[bot]"], 2, True)
     first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
     assert history_block([HistoryStep(COMMIT)], people=people).startswith(first)
     assert history_block([], people=people) == ""
     nobody = Authors((), (Author("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
-    assert history_block([HistoryStep(COMMIT)], people=nobody).startswith(
-        "1 commit; by programs: x[bot] 1; last"
-    )
+    lines = history_block([HistoryStep(COMMIT)], people=nobody)
+    assert lines.startswith("1 commit; by programs: x[bot] 1; last")
 
 
 def test_who_left_and_who_came_lately() -> None:
@@ -83,9 +80,8 @@ def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> 
 
 
 def prompt(repo: GitRepo, path: str, commits: int = 8, summaries: Path | None = None) -> str:
-    return prompt_block(
-        open_worktree(repo.top), path, commits, lambda _: None, seconds=20, summaries=summaries
-    )
+    worktree = open_worktree(repo.top)
+    return prompt_block(worktree, path, commits, lambda _: None, seconds=20, summaries=summaries)
 
 
 def grow(repo: GitRepo, count: int) -> None:

@@ -119,9 +119,6 @@ def test_keys_do_not_pile_up() -> None:
     assert identity.keys["1:99"] == "/work" and len(identity.keys) <= 8
 
 
-# -- edits --
-
-
 def record(number: int, **changed: Any) -> EditRecord:
     time = f"2026-11-{number:02}T10:00:00+00:00"
     plain = EditRecord(f"id{number}", time, "a.py", f"request {number}", "a" * 40, "b" * 40)

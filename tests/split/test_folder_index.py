@@ -71,10 +71,7 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("segments", 1, "start"), 5), "segment 2 does not follow"),
         (put(("segments", 0, "start"), 5), "segment 1 does not follow"),
         (put(("segments", 1, "end"), 0), "segment 2 does not follow"),
-        (
-            lambda c: c["segments"].insert(0, {**c["segments"][0], "file": "0.py", "end": 0}),
-            "segment 1 does not",
-        ),
+        (lambda c: c["segments"].insert(0, {**c["segments"][0], "file": "0.py", "end": 0}), "segment 1 does"),
         (put(("segments", 1, "sha256"), "x" * 64), "sha256 has the invalid value"),
         (put(("segments", 1, "first_line"), 0), "segment 2 does not follow"),
         (put(("segments", 1, "first_line"), 10**9), "segment 2 does not follow"),

@@ -14,19 +14,11 @@ from hypothesis import strategies as st
 
 from repoagent import Repository
 from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.split import source as split_source
 from repoagent.split.folder_index import VERSION, parse_index, read_index
 from repoagent.split.folder_writer import create_split
 from repoagent.split.refresh import refresh_split
-from repoagent.split.source import (
-    SourceText,
-    SplitOptions,
-    check_text,
-    default_folder,
-    fill_names,
-    find_text,
-    new_index,
-    source_of,
-)
+from repoagent.split.source import SourceText, SplitOptions, default_folder, fill_names, find_text
 from repoagent.storage.json_files import dumps
 from tests.conftest import GitRepo
 from tests.split.helpers import SOURCE, text
@@ -156,7 +148,7 @@ def test_each_path_has_a_separate_folder(repo: GitRepo) -> None:
     ],
 )
 def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
-    source = source_of(SourceText("a.py", data))
+    source = split_source.source_of(SourceText("a.py", data))
     assert (source.encoding, source.bom, source.line_ending, source.final_newline) == facts
 
 
@@ -164,24 +156,20 @@ def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
 @pytest.mark.parametrize("language", [None, "python", "text"])
 def test_wide_characters_are_refused(encoding: str, language: str | None) -> None:
     with pytest.raises(Refused, match=r"cannot split UTF-(16|32) text; save .*a\.py as UTF-8 first"):
-        check_text(SourceText("a.py", SOURCE.decode().encode(encoding)), SplitOptions(language=language))
+        split_source.check_text(
+            SourceText("a.py", SOURCE.decode().encode(encoding)), SplitOptions(language=language)
+        )
+
+
+LINES = st.lists(st.sampled_from([b"def f():\n", b"  x\r\n", b"\r", b"\n", b"\xe9\0", b"z" * 90]))
+PATHS = st.sampled_from(["a.py", "a.json", "a.txt", "odd \udcff.c++", ""])
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.one_of(
-        st.binary(max_size=600),
-        st.lists(st.sampled_from([b"def f():\n", b"  x\r\n", b"\r", b"\n", b"\xe9\0", b"z" * 90])).map(
-            b"".join
-        ),
-    ),
-    st.sampled_from(["a.py", "a.json", "a.txt", "odd \udcff.c++", ""]),
-    st.booleans(),
-)
+@given(st.binary(max_size=600) | LINES.map(b"".join), PATHS, st.booleans())
 def test_an_index_survives_a_round_trip(data: bytes, path: str, natural: bool) -> None:
-    index = new_index(
-        SourceText(path, data), SplitOptions(64, natural, "text" if not path else None), Path("/x")
-    )
+    options = SplitOptions(64, natural, "text" if not path else None)
+    index = split_source.new_index(SourceText(path, data), options, Path("/x"))
     assert b"".join(data[segment.start : segment.end] for segment in index.segments) == data
     dumped = dumps({"version": VERSION, **index.to_dict()})
     assert parse_index(Path("/x/index.json"), dumped) == index

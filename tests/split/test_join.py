@@ -34,10 +34,8 @@ def merge_file(version: bytes, before: bytes, after: bytes, last_word: bool = Fa
         files = [Path(folder, name) for name in ("version", "before", "after")]
         for file, data in zip(files, (version, before, after), strict=True):
             file.write_bytes(data)
-        flags = ["--theirs"] if last_word else []
-        done = subprocess.run(
-            ["git", "merge-file", "-p", *flags, *files], cwd=folder, capture_output=True, check=False
-        )
+        command = ["git", "merge-file", "-p", *(["--theirs"] if last_word else []), *files]
+        done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     return done.stdout if done.returncode == 0 else None
 
 
@@ -53,9 +51,8 @@ def parts(*texts: bytes, **edits: bytes) -> SegmentEdits:
             after = edits[segment.file]
             edited.append(SegmentEdit(segment, text, after, digest(after)))
         start, line = end, last + 1
-    index = SplitIndex(
-        Path("/parts"), source_of(SourceText("src/a.c", base)), None, 64, False, tuple(segments)
-    )
+    source = source_of(SourceText("src/a.c", base))
+    index = SplitIndex(Path("/parts"), source, None, 64, False, tuple(segments))
     return SegmentEdits(index, base, tuple(edited), ())
 
 
@@ -84,13 +81,7 @@ ALL, ONE_CHANGED = (ONE, TWO, THREE), ONE.replace(b"1.5\n", b"1.5 changed\n")
          (ONE + TWO + THREE).replace(b"1.5\n2.1\n", b"between\n"), [(b"1.1", b"one"), (b"2.5", b"five")],
          {"s1": "merged", "s2": "merged"}),
         *(  # the source has the edit already
-            (
-                ALL,
-                {"s1": ONE_CHANGED},
-                ONE_CHANGED + (TWO + THREE).replace(also, b"x\n"),
-                [],
-                {"s1": "already"},
-            )
+            (ALL, {"s1": ONE_CHANGED}, ONE_CHANGED + (TWO + THREE).replace(also, b"x\n"), [], {"s1": "already"})
             for also in (b"2.2\n", b"3.5\n")
         ),
     ],
@@ -109,9 +100,8 @@ def test_edits_are_merged_with_changes_of_the_source(
 
 
 def test_changes_of_the_same_lines_conflict_and_name_the_lines_of_both() -> None:
-    edited = parts(
-        ONE, TWO, THREE, s2=b"x\n" + TWO.replace(b"2.3", b"two"), s3=THREE.replace(b"3.1", b"three")
-    )
+    second, third = b"x\n" + TWO.replace(b"2.3", b"two"), THREE.replace(b"3.1", b"three")
+    edited = parts(ONE, TWO, THREE, s2=second, s3=third)
     joined = join(edited, b"new\n" + ONE + TWO.replace(b"2.3", b"deux") + THREE)
     assert joined.how == {"s2": "conflict", "s3": "applied"}
     (conflict,) = joined.conflicts
@@ -123,10 +113,8 @@ def test_winning_segments_overwrite_only_the_lines_in_conflict() -> None:
     present = ONE + TWO.replace(b"2.3", b"deux").replace(b"2.1", b"first")
     joined = join(edited, present)
     assert joined.data == ONE + TWO.replace(b"2.3", b"two").replace(b"2.1", b"first")
-    assert [line for line in joined.discarded.splitlines() if line[:2] in ("-2", "+d", "+f")] == [
-        "-2.3",
-        "+deux",
-    ]
+    changed = [line for line in joined.discarded.splitlines() if line[:2] in ("-2", "+d", "+f")]
+    assert changed == ["-2.3", "+deux"]
 
 
 def test_a_binary_source_that_changed_is_a_conflict_as_a_whole() -> None:
@@ -209,12 +197,9 @@ LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
 UTF8 = "größe = 1\nlänge = 2\nend\n".encode()
 
 
-def saved(
-    before: bytes, after: bytes, *, whole: bytes | None = None, last: bool = False
-) -> tuple[bytes, list[str]]:
-    source = before if whole is None else whole
-    utf8 = source_of(SourceText("a.c", source)).encoding == "utf-8"
-    return normalize_segment("002.c", before, after, utf8=utf8, endings=line_endings(source), last=last)
+def saved(before: bytes, after: bytes, *, last: bool = False) -> tuple[bytes, list[str]]:
+    utf8 = source_of(SourceText("a.c", before)).encoding == "utf-8"
+    return normalize_segment("002.c", before, after, utf8=utf8, endings=line_endings(before), last=last)
 
 
 @pytest.mark.parametrize(
@@ -278,11 +263,7 @@ def test_blank_lines_removed_by_a_formatter_are_restored(before: bytes, after: b
         (b"a\n", b"a\0\n", "NUL bytes"),
         (UTF8, b"\xff\n" + UTF8, "no longer in UTF-8 (line 1)"),
         (b"a\nb\n", b"a\n\xe9\n", "no longer in UTF-8 (line 2)"),
-        (
-            LATIN,
-            LATIN.decode("utf-8", "replace").encode(),
-            "no longer in its original single-byte encoding (line 1)",
-        ),
+        (LATIN, LATIN.decode("utf-8", "replace").encode(), "original single-byte encoding (line 1)"),
         (UTF8, UTF8.decode().encode("latin-1"), "no longer in UTF-8 (line 1)"),
         (UTF8, UTF8.decode().encode("utf-16"), "has NUL bytes or is UTF-16; save it in UTF-8 and join again"),
         (b"a\n", b"\xff\xfe", "has NUL bytes or is UTF-16"),
@@ -309,12 +290,11 @@ EDITORS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+TEXTS = st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6)
+
+
 @settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
-    st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
-    st.lists(st.sampled_from(sorted(EDITORS)), unique=True),
-)
+@given(TEXTS, TEXTS, st.lists(st.sampled_from(sorted(EDITORS)), unique=True))
 def test_edits_survive_typical_changes_of_editors(old: list[str], new: list[str], habits: list[str]) -> None:
     before, meant = ("".join(f"{line}\n" for line in [*lines, "end"]).encode() for lines in (old, new))
     data = meant

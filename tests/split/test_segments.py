@@ -43,18 +43,12 @@ def test_a_language_without_a_grammar_is_refused() -> None:
         segments("a.py", b"x = 1\n" * 100, target=50, language="klingon")
 
 
-@given(
-    st.one_of(
-        st.binary(max_size=300),
-        st.lists(
-            st.sampled_from([b"\n", b"\r", b"\0", b" ", b"\xff", b"\xfe", b"ab", b"\xc3\xa4", b"{", b"}"]),
-            max_size=80,
-        ).map(b"".join),
-    ),
-    st.integers(1, 60),
-    st.sampled_from(["a.txt", "a.py", "a.c", "a.yaml", "a.md", "a.html"]),
-    st.booleans(),
-)
+PIECES = st.sampled_from([b"\n", b"\r", b"\0", b" ", b"\xff", b"\xfe", b"ab", b"\xc3\xa4", b"{", b"}"])
+ANY = st.binary(max_size=300) | st.lists(PIECES, max_size=80).map(b"".join)
+PATHS = st.sampled_from(["a.txt", "a.py", "a.c", "a.yaml", "a.md", "a.html"])
+
+
+@given(ANY, st.integers(1, 60), PATHS, st.booleans())
 @example(b"", 1, "a.py", False)
 @example(b"\xff\xfea\0\r\0\n\0", 2, "a.py", False)
 @example(b"\xef\xbb\xbf", 1, "a.py", True)
@@ -76,9 +70,8 @@ def test_damaged_code(unit: tuple[str, str, int, object], seed: int, target: int
     path, data = unit[0], bytearray(unit[1].encode())
     for _ in range(chance.randrange(8)):
         at = chance.randrange(len(data))
-        data[at : at + chance.randrange(30)] = chance.choice(
-            [b"", b"}", b'"', b"{(", b"\n\n", b"\xff", b"\r\n", b"  "]
-        )
+        damage = chance.choice([b"", b"}", b'"', b"{(", b"\n\n", b"\xff", b"\r\n", b"  "])
+        data[at : at + chance.randrange(30)] = damage
     found = segments(path, bytes(data), target=target)
     check(bytes(data), target, found)
     check_lines(bytes(data), found)
@@ -127,18 +120,15 @@ def test_one_long_line_is_one_segment(path: str, line: bytes, natural: bool) -> 
 
 def test_a_symbol_whose_line_is_cut_is_the_scope_of_the_rest() -> None:
     data = b"def f(): return [1, 2]\n"
-    first, second = describe_segments(
-        data, [(0, 18, "start"), (18, len(data), "byte")], 100, outline("a.py", data)
-    )
+    symbols, spans = outline("a.py", data), [(0, 18, "start"), (18, len(data), "byte")]
+    first, second = describe_segments(data, spans, 100, symbols)
     assert [[symbol.name for symbol in part.symbols] for part in (first, second)] == [["f"], []]
     assert (first.scope, second.scope, second.first_line) == ((), ("f",), 1)
 
 
 def test_the_scope_has_one_symbol_of_each_depth() -> None:
-    symbols = [
-        Symbol(name, "function", name, first, 9, "", depth)
-        for name, first, depth in (("a", 1, 0), ("b", 2, 1), ("c", 3, 1))
-    ]
+    names = (("a", 1, 0), ("b", 2, 1), ("c", 3, 1))
+    symbols = [Symbol(name, "function", name, first, 9, "", depth) for name, first, depth in names]
     _, second = describe_segments(b"x\n" * 9, [(0, 8, "start"), (8, 18, "node")], 100, symbols)
     assert second.scope == ("a", "c")
 
@@ -150,11 +140,11 @@ def test_a_line_of_many_megabytes_is_not_cut_where_a_slice_ends() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("path", ["a.json", "a.js", "a.py", "a.c", "a.yaml"])
-def test_very_deep(path: str) -> None:
-    opening, closing = {".js": (b"(", b")"), ".py": (b"(", b")"), ".c": (b"{\n", b"}\n")}.get(
-        path[1:], (b"[", b"]")
-    )
+@pytest.mark.parametrize(
+    ("path", "opening", "closing"),
+    [("a.json", b"[", b"]"), ("a.js", b"(", b")"), ("a.py", b"(", b")"), ("a.c", b"{\n", b"}\n"), ("a.yaml", b"[", b"]")],
+)  # fmt: skip
+def test_very_deep(path: str, opening: bytes, closing: bytes) -> None:
     data = opening * 50_000 + closing * 50_000
     check(data, 4096, segments(path, data, target=4096))
 
@@ -163,14 +153,10 @@ def test_very_deep(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        ("a.json", b'{"a": 1},\n'),
-        ("a.c", b"int a;\n"),
-        ("a.yaml", b"- a\n"),
-        ("a.xml", b"<a/>\n"),
-        ("a.md", b"- a\n"),
-        ("a.txt", b"some words\n"),
+        ("a.json", b'{"a": 1},\n'), ("a.c", b"int a;\n"), ("a.yaml", b"- a\n"), ("a.xml", b"<a/>\n"),
+        ("a.md", b"- a\n"), ("a.txt", b"some words\n"),
     ],
-)
+)  # fmt: skip
 def test_very_wide_takes_linear_time(path: str, line: bytes) -> None:
     def spent(count: int) -> float:
         data = (b"[\n" if path == "a.json" else b"") + line * count
@@ -194,9 +180,7 @@ def test_huge() -> None:
 def test_symbols_and_scope_are_those_of_the_outline() -> None:
     code = b"class A:\n" + b"".join(b"    def m%d(self):\n        return %d\n\n" % (n, n) for n in range(40))
     found = segments("a.py", code, target=600)
-    assert [symbol.name for segment in found for symbol in segment.symbols] == [
-        "A",
-        *(f"m{n}" for n in range(40)),
-    ]
+    names = [symbol.name for segment in found for symbol in segment.symbols]
+    assert names == ["A", *(f"m{n}" for n in range(40))]
     assert found[0].scope == ()
     assert {segment.scope for segment in found[1:]} == {("A",)}

@@ -99,24 +99,22 @@ def test_segments_exceed_the_limit_only_without_a_candidate(
             assert not [at for at in places if first < at < last], "it could have been cut"
 
 
-LINES = st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\n", b"c\r", b"d;", b"e" * 50]), max_size=30).map(
-    b"".join
-)
+LINES = st.sampled_from([b"a\n", b"b\r\n", b"\n", b"c\r", b"d;", b"e" * 50])
+TEXTS = st.lists(LINES, max_size=30).map(b"".join)
 
 
 def applied(old: bytes, new: bytes, cuts: frozenset[int] = frozenset()) -> bytes:
     parts, at = [], 0
     for change in changes(old, new, cuts):
-        assert (change.old, change.new) >= (at, 0) and (
-            change.old < change.old_end or change.new < change.new_end
-        )
+        assert (change.old, change.new) >= (at, 0)
+        assert change.old < change.old_end or change.new < change.new_end
         parts += [old[at : change.old], new[change.new : change.new_end]]
         at = change.old_end
     return b"".join([*parts, old[at:]])
 
 
 @settings(max_examples=80, deadline=None)
-@given(LINES, LINES, LINES, LINES, st.sets(st.integers(0, 200)))
+@given(TEXTS, TEXTS, TEXTS, TEXTS, st.sets(st.integers(0, 200)))
 def test_the_changes_turn_the_old_text_into_the_new_one(
     a: bytes, b: bytes, c: bytes, d: bytes, cuts: set[int]
 ) -> None:
@@ -129,10 +127,8 @@ def test_an_insertion_at_a_cut_begins_there() -> None:
     moved = OffsetMap(one + two, one + new + two, {len(one)})
     assert moved.locate(len(one)) == (len(one), len(one + new), False)
     moved = OffsetMap(one + new + two, one + two, {len(one), len(one + new)})
-    assert [moved.locate(cut) for cut in (0, len(one), len(one + new))] == [
-        (0, 0, False),
-        *[(len(one), len(one), False)] * 2,
-    ]
+    edges = [moved.locate(cut) for cut in (0, len(one), len(one + new))]
+    assert edges == [(0, 0, False), *[(len(one), len(one), False)] * 2]
 
 
 def test_an_offset_inside_a_replaced_range_is_crossed_and_its_edges_are_not() -> None:

@@ -13,14 +13,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.storage.atomic import (
-    append_line,
-    move_durably,
-    read_regular,
-    remove_temporary_files,
-    set_aside,
-    write_whole,
-)
+from repoagent.storage import atomic
+from repoagent.storage.atomic import append_line, read_regular, set_aside, write_whole
 from repoagent.storage.layout import Layout, ensure_root
 from repoagent.storage.locks import flock_until
 
@@ -64,7 +58,7 @@ def test_a_linked_file_is_replaced_not_followed_and_a_link_above_is(layout: Layo
 
 def test_missing_files_and_folders(layout: Layout, tmp_path: Path) -> None:
     assert read_regular(layout.root / "a" / "b") is None
-    assert not move_durably(layout.root / "a" / "b", tmp_path / "b")
+    assert not atomic.move_durably(layout.root / "a" / "b", tmp_path / "b")
     (tmp_path / "folder").mkdir()
     with pytest.raises(Refused, match="not a regular file"):
         read_regular(tmp_path / "folder")
@@ -84,9 +78,8 @@ def test_a_fifo_and_a_strange_gitignore_are_refused_without_waiting(layout: Layo
     for attempt in (lambda: read_regular(layout.audit), lambda: append_line(layout.audit, b"x")):
         with pytest.raises(Refused, match="not a regular file"):
             attempt()
-    for number, make in enumerate(
-        (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(tmp_path / "dangling"))
-    ):
+    strange = (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(tmp_path / "dangling"))
+    for number, make in enumerate(strange):
         other = Layout(tmp_path / str(number), tmp_path / ".git")
         other.root.mkdir()
         make(other.root / ".gitignore")
@@ -118,7 +111,7 @@ def test_a_file_swept_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.Mo
     def flock_later(descriptor: int, kind: int) -> None:
         if not swept:
             swept.append(True)
-            remove_temporary_files(tmp_path)
+            atomic.remove_temporary_files(tmp_path)
         flock(descriptor, kind)
 
     monkeypatch.setattr(fcntl, "flock", flock_later)
@@ -158,9 +151,8 @@ def test_appends_of_many_processes_are_all_there(tmp_path: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", script, str(path), str(who)]) for who in range(4)]
     assert [writer.wait() for writer in writers] == [0] * 4
     lines = path.read_bytes().splitlines()
-    assert sorted(line.split()[:2] for line in lines) == sorted(
-        [b"%d" % who, b"%d" % n] for who in range(4) for n in range(25)
-    )
+    numbers = sorted(tuple(map(int, line.split()[:2])) for line in lines)
+    assert numbers == [(who, n) for who in range(4) for n in range(25)]
 
 
 def test_set_aside_numbers_and_keeps(tmp_path: Path) -> None:

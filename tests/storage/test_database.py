@@ -9,20 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.storage import database
 from repoagent.storage.database import (
     DatabaseDamaged,
     DatabaseSchema,
     DatabaseUnusable,
     open_database,
     open_to_read,
-    sqlite_errors,
 )
 
 SCHEMA = DatabaseSchema(0x123, 1, "CREATE TABLE item (name)")
-
-
-def fail(warning: str) -> None:
-    pytest.fail(warning)
 
 
 def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Path) -> None:
@@ -45,30 +41,28 @@ def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Pa
 
 def test_a_database_of_an_older_version_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "items.db"
-    open_database(path, SCHEMA, fail).close()
+    open_database(path, SCHEMA, pytest.fail).close()
     with pytest.raises(DatabaseDamaged, match="old format version 1"):
-        open_database(path, SCHEMA._replace(version=2), fail)
+        open_database(path, SCHEMA._replace(version=2), pytest.fail)
     assert open_to_read(path, SCHEMA._replace(version=2)) is None
 
 
 def test_a_newer_version_is_refused_whatever_it_contains(tmp_path: Path) -> None:
     path = tmp_path / "items.db"
-    with closing(open_database(path, SCHEMA, fail)) as newer:
+    with closing(open_database(path, SCHEMA, pytest.fail)) as newer:
         newer.execute("CREATE VIEW other AS SELECT name FROM item")
         newer.execute("PRAGMA user_version = 99")
-    for reopen in (lambda: open_database(path, SCHEMA, fail), lambda: open_to_read(path, SCHEMA)):
+    for reopen in (lambda: open_database(path, SCHEMA, pytest.fail), lambda: open_to_read(path, SCHEMA)):
         with pytest.raises(DatabaseUnusable, match="format version 99"):
             reopen()
 
 
 def test_an_error_of_the_system_has_a_remedy(tmp_path: Path) -> None:
     path = tmp_path / "items.db"
-    with closing(open_database(path, SCHEMA, fail)) as full:
+    with closing(open_database(path, SCHEMA, pytest.fail)) as full:
         full.execute("PRAGMA max_page_count = 1")
-        with (
-            pytest.raises(DatabaseUnusable, match=r"is full\); check .* free disk space"),
-            sqlite_errors(path),
-        ):
+        remedy = pytest.raises(DatabaseUnusable, match=r"is full\); check .* free disk space")
+        with remedy, database.sqlite_errors(path):
             full.execute("INSERT INTO item VALUES (randomblob(99999))")
 
 
@@ -80,7 +74,7 @@ def test_only_an_existing_file_is_opened_for_reading(tmp_path: Path) -> None:
     path.touch()
     assert open_to_read(path, SCHEMA) is None
     path.unlink()
-    open_database(path, SCHEMA, fail).close()
+    open_database(path, SCHEMA, pytest.fail).close()
     assert path.stat().st_mode & 0o777 == 0o600
     connection = open_to_read(path, SCHEMA)
     assert connection is not None
@@ -92,9 +86,9 @@ def test_only_an_existing_file_is_opened_for_reading(tmp_path: Path) -> None:
 def test_a_failure_leaves_no_lock(tmp_path: Path, version: int) -> None:
     path = tmp_path / "items.db"
     if version == 2:
-        open_database(path, SCHEMA, fail).close()
+        open_database(path, SCHEMA, pytest.fail).close()
     with pytest.raises(DatabaseDamaged) as error:
-        open_database(path, DatabaseSchema(0x123, version, "CREATE TABLE item (name); nonsense"), fail)
+        open_database(path, DatabaseSchema(0x123, version, "CREATE TABLE item (name); nonsense"), pytest.fail)
     with closing(sqlite3.connect(path, timeout=0)) as other:
         other.execute("BEGIN EXCLUSIVE")
     assert error.tb  # it keeps the connection

@@ -13,13 +13,7 @@ import pytest
 
 from repoagent.errors import Busy, Refused
 from repoagent.storage import journal, json_files
-from repoagent.storage.journal import (
-    IncompleteJournal,
-    abandoned_journals,
-    create_journal,
-    read_stored,
-    record,
-)
+from repoagent.storage.journal import abandoned_journals, create_journal, read_stored, record
 
 
 @pytest.fixture
@@ -42,16 +36,14 @@ def test_a_journal_keeps_its_files_and_is_retired_to_another_place(root: Path, t
     assert record(made.folder) == {"version": 1, "state": "second", "name": os.fsdecode(b"\xff")}
     assert read_stored(made.folder, "mark") == b"\0mark"
     assert read_stored(made.folder, "bytes") == b"before\r\n"
-    with pytest.raises(IncompleteJournal, match="gone"):
+    with pytest.raises(journal.IncompleteJournal, match="gone"):
         read_stored(made.folder, "gone")
     assert made.folder == root / "one" and made.name == "one"
     assert made.folder.stat().st_mode & 0o077 == 0
     made.retire(tmp_path / "kept" / "one")
     made.close()
-    assert (
-        list(abandoned_journals(root)) == []
-        and read_stored(tmp_path / "kept" / "one", "bytes") == b"before\r\n"
-    )
+    assert list(abandoned_journals(root)) == []
+    assert read_stored(tmp_path / "kept" / "one", "bytes") == b"before\r\n"
     (tmp_path / "file").touch()
     with pytest.raises(Refused, match="cannot create"):
         create_journal(tmp_path / "file" / "journal", "one", {}, {})

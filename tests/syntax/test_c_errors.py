@@ -51,9 +51,7 @@ std::string name(const A &a)
 
 }  // namespace app
 """
-END_OF_C = b"int last(void)\n"
-IN_C = b"\treturn total;\n"
-END_OF_CPP = b"std::string name("
+IN_C, END_OF_C, END_OF_CPP = b"\treturn total;\n", b"int last(void)\n", b"std::string name("
 
 
 @pytest.mark.parametrize(
@@ -87,17 +85,14 @@ def test_code_that_a_macro_explains_is_accepted(path: str, at: bytes, added: byt
     before = C if path == "a.c" else CPP
     place = before.index(at) + (len(at) if at == b"public:\n" else 0)
     after = before[:place] + added + before[place:]
-    assert parses_worse(path, before, after) is None
-    assert parses_worse(path, None, after) is None
-    # and so is an edit next to it, in both directions
     edited = after.replace(b"total = 0", b"total = 1").replace(b"size_ = 0", b"size_ = 1")
-    assert parses_worse(path, after, edited) is None
-    assert parses_worse(path, after, before) is None
+    # and so is an edit next to it, in both directions
+    for old, new in ((before, after), (None, after), (after, edited), (after, before)):
+        assert parses_worse(path, old, new) is None
 
 
-MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
-    IN_C, b"\tlist_for_each(p, l) {\n\t}\n" + IN_C
-)
+WITH_LOOP = C.replace(IN_C, b"\tlist_for_each(p, l) {\n\t}\n" + IN_C)
+MACROS = WITH_LOOP.replace(b"int last", b"EXPORT_API int last")
 
 
 @pytest.mark.parametrize("before", [C, MACROS], ids=["plain", "with macros"])
@@ -123,25 +118,21 @@ MACROS = C.replace(b"int last", b"EXPORT_API int last").replace(
 def test_code_that_no_macro_explains_is_refused(before: bytes, old: bytes, new: bytes, message: str) -> None:
     assert before.count(old) == 1
     sentence = parses_worse("a.c", before, before.replace(old, new))
-    assert sentence is not None
-    assert sentence.startswith("a.c would no longer parse as c: ")
+    assert sentence is not None and sentence.startswith("a.c would no longer parse as c: ")
     assert any(words in sentence for words in message.split("|")), sentence
 
 
 def test_a_truncated_file_is_refused() -> None:
     for path, text in (("a.c", C), ("a.c", MACROS), ("a.cpp", CPP)):
         cut = text[: text.rindex(b"return") + 10]
-        assert parses_worse(path, text, cut) is not None
-        assert parses_worse(path, None, cut) is not None
+        assert parses_worse(path, text, cut) and parses_worse(path, None, cut)
 
 
 def test_code_that_a_macro_may_explain_is_doubted() -> None:
-    after = C.replace(IN_C, b"\tlist_for_each(p, l) {\n\t}\n" + IN_C)
-    assert parse_doubt("a.c", C, after) == (
-        "a.c may not parse as c, unless a macro makes it valid: a `;` is missing on line 16"
-    )
-    assert parse_doubt("a.c", after, after.replace(b"total = 0", b"total = 1")) is None
-    assert parse_doubt("a.c", C, C.replace(b"total = 0", b"total = 1")) is None
+    doubt = "a.c may not parse as c, unless a macro makes it valid: a `;` is missing on line 16"
+    assert parse_doubt("a.c", C, WITH_LOOP) == doubt
+    for before in (WITH_LOOP, C):
+        assert parse_doubt("a.c", before, before.replace(b"total = 0", b"total = 1")) is None
 
 
 @pytest.mark.parametrize(

@@ -66,16 +66,12 @@ def test_text_that_nests_too_deeply_has_no_outline_and_no_errors() -> None:
 
 def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:
     flat = b"".join(b"k%d:\n  - a: 1\n  - |\n    text: x\n" % n for n in range(200))
-    assert may_overflow(flat, "yaml")
-    assert not may_overflow(flat[:500], "yaml")
+    assert may_overflow(flat, "yaml") and not may_overflow(flat[:500], "yaml")
     tree, part = parse_bytes(flat, "yaml"), parse_bytes(flat[:500], "yaml")
-    assert tree is not None
-    assert part is not None
-    assert not tree.root_node.has_error
+    assert tree is not None and part is not None and not tree.root_node.has_error
     assert str(tree.root_node).startswith(str(part.root_node)[:400])
     wide = b"if x:\n" + b" " * 400 + b"y = 1\n"
-    assert may_overflow(wide, "python")
-    assert error_count("a.py", wide) == 0
+    assert may_overflow(wide, "python") and error_count("a.py", wide) == 0
 
 
 @pytest.mark.skipif(find_spec("tree_sitter_ruby") is None, reason="the extra is not installed")
@@ -124,8 +120,7 @@ LARGE = b"def f(x):\n    return [x, (x, {x: x})]\n\n\n" * 8_000
 @pytest.mark.soak
 def test_a_large_text_is_parsed_once() -> None:
     tree = parse_within(LARGE, "python", 60)
-    assert tree is not None
-    assert parse_bytes(bytes(LARGE), "python") is tree
+    assert tree is not None and parse_bytes(bytes(LARGE), "python") is tree
     assert parse_within(LARGE, "javascript", 60) is not tree
     assert parse_within(LARGE + b"\n", "python", 60) is not tree
     clear_cache()

@@ -95,8 +95,10 @@ def lines(path: str, text: bytes, name: str = "load") -> list[int]:
 @pytest.mark.parametrize(("path", "text", "expected"), ROLES)
 def test_roles(path: str, text: str, expected: str) -> None:
     seen = find_occurrences(path, text.encode(), ["load"])
-    assert seen.parsed
-    assert ", ".join(f"{occurrence.line} {occurrence.role}" for occurrence in seen.found) == expected
+    assert (
+        seen.parsed
+        and ", ".join(f"{occurrence.line} {occurrence.role}" for occurrence in seen.found) == expected
+    )
 
 
 def test_a_qualified_name_has_the_words_of_its_import() -> None:
@@ -114,8 +116,7 @@ def test_words_without_a_grammar() -> None:
 def test_plain_words_of_documents_are_not_names() -> None:
     text = b"We load what\nyou `load`, x.load, load() or load_it.\n"
     for path in ("README.md", "a.rst", "a.txt", "a.yml"):
-        assert lines(path, text) == [2, 2, 2]
-        assert lines(path, text, "load_it") == [2]
+        assert lines(path, text) == [2, 2, 2] and lines(path, text, "load_it") == [2]
 
 
 def test_other_encodings_and_binary_files() -> None:

@@ -74,10 +74,8 @@ def test_junk_does_not_delay_the_check() -> None:
 )  # fmt: skip
 def test_worse(path: str, before: bytes | None, after: bytes, message: str) -> None:
     sentence = parses_worse(path, before, after)
-    assert sentence is not None
-    assert sentence.startswith(f"{path} would no longer parse as ")
-    assert sentence.endswith(".")
-    assert message in sentence
+    assert sentence is not None and message in sentence
+    assert sentence.startswith(f"{path} would no longer parse as ") and sentence.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +110,4 @@ def test_not_worse(path: str, before: bytes | None, after: bytes) -> None:
 
 def test_messages_are_printable() -> None:
     sentence = parses_worse("a.c", b"int a;\n", b"int a;\n\x1b[31m \xff " + b"@@ $$ " * 50 + b"\n")
-    assert sentence is not None
-    assert sentence.isprintable()
-    assert len(sentence) < 250
+    assert sentence is not None and sentence.isprintable() and len(sentence) < 250

@@ -143,10 +143,8 @@ def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.Mo
     monkeypatch.delenv("CI", raising=False)
     update(repo.top)
     repo.commit("second", **{"a.txt": "other\n"})
-    with (
-        hold_lock(repo.top / ".repoagent" / LOCK, label="a test"),
-        open_index(open_worktree(repo.top)) as index,
-    ):
+    lock = hold_lock(repo.top / ".repoagent" / LOCK, label="a test")
+    with lock, open_index(open_worktree(repo.top)) as index:
         state = index.update(seconds=0.05)
         assert (state.commits, state.new, state.complete) == (1, 1, False)
         assert len(commits(repo.top, b"a.txt")) == 1
@@ -236,14 +234,12 @@ def test_sha256(tmp_path: Path) -> None:
     assert commits(repo.top, "x") == ids[::-1]
 
 
-SOAK = pytest.mark.soak
 VERSIONS = {"newer": "PRAGMA user_version = 99", "other": "PRAGMA application_id = 5"}
 SQL = {"foreign": "CREATE TABLE theirs (x)", "table": "DROP TABLE touch", **VERSIONS}
+RARE = [pytest.param(harm, marks=pytest.mark.soak) for harm in ("garbage", "cut", "pages", "empty")]
 
 
-@pytest.mark.parametrize(
-    "harm", [*SQL, *(pytest.param(harm, marks=SOAK) for harm in ("garbage", "cut", "pages", "empty"))]
-)
+@pytest.mark.parametrize("harm", [*SQL, *RARE])
 def test_a_damaged_index_is_rebuilt_and_one_of_a_newer_version_refused(repo: GitRepo, harm: str) -> None:
     many(repo, 300)
     update(repo.top)
@@ -351,7 +347,6 @@ def test_a_background_process_runs_no_code_of_the_folder_and_gets_no_index_of_a_
     assert done.returncode == 0 and b"repoagent" in done.stdout and not (tmp_path / "was-run").exists()
     seen: dict[str, str] = {}
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/next-index-1.lock")
-    record = lambda command, **options: seen.update(options["env"])  # noqa: E731
-    monkeypatch.setattr(index_module.subprocess, "Popen", record)
+    monkeypatch.setattr(index_module.subprocess, "Popen", lambda _, **options: seen.update(options["env"]))
     index_module.spawn_apart([])
     assert "PATH" in seen and "GIT_INDEX_FILE" not in seen

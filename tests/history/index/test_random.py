@@ -16,26 +16,23 @@ from repoagent.history.index import miner
 from repoagent.history.index.index import IndexState, open_index
 from repoagent.history.index.reader import IndexView
 
-PATHS = ("a", "b", "d/c", "d/e", "f.py")
 START = 1_600_000_000
 
 # (kind, path, other): other is the new path of a rename. Two files that swap their names are none: git sees
 # two changed files then.
 Operation = tuple[str, str, str]
-_PATH = st.sampled_from(PATHS)
+_PATH = st.sampled_from(("a", "b", "d/c", "d/e", "f.py"))
 operations = st.tuples(st.sampled_from(("change", "add", "delete", "rename")), _PATH, _PATH)
 linear = st.lists(st.lists(operations, min_size=1, max_size=3), min_size=1, max_size=10)
 # What a commit of a branching history does: on which of two lanes, what; or a merge of the other lane into it.
-branching = st.lists(
-    st.tuples(st.booleans(), st.one_of(st.just("merge"), operations)), min_size=4, max_size=16
-)
+_STEP = st.tuples(st.booleans(), st.one_of(st.just("merge"), operations))
+branching = st.lists(_STEP, min_size=4, max_size=16)
 Tree = dict[str, str]  # path: content
 
 
 def run(top: Path, *args: str, stdin: bytes = b"") -> str:
-    return subprocess.run(
-        ["git", *args], cwd=top, input=stdin, capture_output=True, check=True
-    ).stdout.decode()
+    done = subprocess.run(["git", *args], cwd=top, input=stdin, capture_output=True, check=True)
+    return done.stdout.decode()
 
 
 def _change(tree: Tree, wanted: Operation, number: int) -> bool:
@@ -141,12 +138,8 @@ def make_branching(top: Path, commits: list[tuple[bool, str | Operation]]) -> li
     return _import(top, stream)
 
 
-_SETTINGS = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    max_examples=12,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
+_CHECKS, _PHASES = [HealthCheck.function_scoped_fixture], [Phase.explicit, Phase.reuse, Phase.generate]
+_SETTINGS = settings(deadline=None, suppress_health_check=_CHECKS, max_examples=12, phases=_PHASES)
 
 
 def check(top: Path, files: dict[str, list[int]], ids: list[str]) -> None:

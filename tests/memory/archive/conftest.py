@@ -70,9 +70,8 @@ def state(workspace: Workspace) -> dict[str, bytes]:
 
 def content(workspace: Workspace, path: str) -> tuple[list[str], list[str], list[str]]:
     """The notes, edits and requests of a file."""
-    memory = next(
-        memory for memory in read_memories(workspace.layout, warn=fail) if memory.identity.path == path
-    )
+    known = read_memories(workspace.layout, warn=fail)
+    memory = next(memory for memory in known if memory.identity.path == path)
     has_turns = memory.conversation.exists()
     conversation = archive.turns_of(memory.conversation.read_bytes()) if has_turns else ()
     return (

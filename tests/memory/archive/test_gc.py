@@ -84,9 +84,7 @@ def test_an_orphan_is_archived_and_restored_unchanged(workspace: Workspace) -> N
         restore_memory(workspace.layout, memory.folder)
 
 
-def test_a_recently_changed_memory_stays_and_a_returning_file_finds_an_archived_one(
-    workspace: Workspace,
-) -> None:
+def test_a_recently_changed_memory_stays_and_an_archived_one_is_found_again(workspace: Workspace) -> None:
     memory = gone(workspace)
     assert [each.why for each in run(workspace, days=14)] == ["changed less than 14 days ago"]
     (candidate,) = run(workspace, days=0)
@@ -101,15 +99,11 @@ def test_a_branch_or_a_remote_one_has_the_file(workspace: Workspace) -> None:
     git("branch", "side")
     gone(workspace)
     assert why(workspace) == "a branch contains the file a.py"
-    shell(
-        workspace.repo,
-        "git checkout -q side; git mv a.py other.py; git commit -qm renamed; git checkout -q main",
-    )
+    renamed = "git checkout -q side; git mv a.py other.py; git commit -qm renamed; git checkout -q main"
+    shell(workspace.repo, renamed)
     assert why(workspace) == "a branch contains the same content in other.py"
-    shell(
-        workspace.repo,
-        "git checkout -q -B side HEAD~1; echo other > a.py; git commit -qam x; git checkout -q main",
-    )
+    other = "git checkout -q -B side HEAD~1; echo other > a.py; git commit -qam x; git checkout -q main"
+    shell(workspace.repo, other)
     assert why(workspace) == "a branch contains the file a.py"
     git("update-ref", "refs/remotes/origin/side", "side")
     git("branch", "-D", "side")
@@ -207,7 +201,7 @@ def ago(days: int) -> str:
 
 
 def age(days: float, *paths: Path) -> None:
-    for path in sorted(paths, reverse=True):  # a folder after what is in it
+    for path in sorted(paths, reverse=True):  # a folder after its files
         os.utime(path, (NOW - days * 86_400,) * 2)
 
 
@@ -275,9 +269,7 @@ def test_unfinished_edits_go_unless_they_are_at_work(workspace: Workspace) -> No
     assert sorted(path.name for path in folder.glob("*.md")) == ["edit-2.md", "edit-4.md", "named.md"]
 
 
-def test_what_another_process_removes_meanwhile(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_process_removes(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     path = workspace.layout.conversations / "edit-1.md"
     append_turns(path, *turns("edit-1"))
     age(90, path)
@@ -299,9 +291,6 @@ def test_it_runs_once_a_day(workspace: Workspace) -> None:
     age(1.01, workspace.layout.private / "conversations-looked-through")
     forget_daily(workspace.layout, 30)
     assert "secret words 50" not in memory.conversation.read_text()
-
-
-# -- past runs --
 
 
 def run_of(workspace: Workspace, name: str, days: float) -> Path:

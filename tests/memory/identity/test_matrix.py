@@ -86,7 +86,7 @@ def commit(stage: Stage) -> None:
     stage.repo.commit("change")
 
 
-def play(stage: Stage, steps: list[Step]) -> None:
+def play(stage: Stage, *steps: Step) -> None:
     for step in steps:
         stage.sh(step) if isinstance(step, str) else step(stage)
 
@@ -266,12 +266,11 @@ OTHERS: dict[str, tuple[list[Step], dict[str, str], str]] = {
 @pytest.mark.parametrize("name", [*MOVES, *STAYS, *OTHERS])
 def test_each_file_has_its_own_memory(stage: Stage, name: str) -> None:
     steps, truth, reason = {**MOVES, **STAYS, **OTHERS}[name]
-    play(stage, steps)
+    play(stage, *steps)
     stage.expect(truth, **({"a": reason} if reason else {}))
 
 
-# -- several steps with a lookup between --
-
+# several steps with a lookup between them
 TURNS: dict[str, list[tuple[Step, dict[str, str] | None]]] = {  # None: nothing is looked up in between
     "moved and back": [("mv a.py c.py", MOVED), ("mv c.py a.py", BOTH)],
     "moved over another file and both restored": [
@@ -311,12 +310,9 @@ TURNS: dict[str, list[tuple[Step, dict[str, str] | None]]] = {  # None: nothing 
 @pytest.mark.parametrize("name", TURNS)
 def test_step_by_step(stage: Stage, name: str) -> None:
     for step, truth in TURNS[name]:
-        play(stage, [step])
+        play(stage, step)
         if truth is not None:
             stage.expect(truth)
-
-
-# -- other file systems, programs and work trees --
 
 
 def test_a_file_and_then_the_whole_repository_move_to_another_disk(stage: Stage, memory_disk: Path) -> None:
@@ -328,14 +324,14 @@ def test_a_file_and_then_the_whole_repository_move_to_another_disk(stage: Stage,
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="there is no vim")
 @pytest.mark.parametrize(
-    "options", ["backup backupcopy=no", "nobackup backupcopy=no", "backup backupcopy=yes"]
+    "backup", ["backup backupcopy=no", "nobackup backupcopy=no", "backup backupcopy=yes"]
 )
-def test_vim(stage: Stage, options: str) -> None:
-    commands = ["-c", f"set backupskip= backupdir=. {options}", "-c", "1,3s/says/said/", "-c", "wq"]
+def test_vim(stage: Stage, backup: str) -> None:
+    commands = ["-c", f"set backupskip= backupdir=. {backup}", "-c", "1,3s/says/said/", "-c", "wq"]
     command = ["vim", "-es", "-u", "NONE", "-i", "NONE", *commands, "a.py"]
     subprocess.run(command, cwd=stage.top, check=False, capture_output=True, timeout=60)
     assert b"said" in stage.repo.read("a.py")
-    assert (stage.top / "a.py~").exists() == options.startswith("backup")
+    assert (stage.top / "a.py~").exists() == backup.startswith("backup")
     stage.expect(BOTH)
 
 
@@ -389,9 +385,8 @@ def test_linked_work_trees_of_other_names_and_texts_in_turn(stage: Stage, tmp_pa
 
 def test_another_device_number(stage: Stage) -> None:
     """A container, or a disk mounted again: the inodes are unchanged, but the device number differs."""
-    device = str((stage.top / "a.py").stat().st_dev)
-    for each in stage.layout.memory.glob("*/identity.json"):
-        each.write_text(each.read_text().replace(f'"{device}:', '"99999:'))
+    device = (stage.top / "a.py").stat().st_dev
+    stage.sh(f"""sed -i 's/"{device}:/"99999:/' .repoagent/memory/*/identity.json""")
     stage.save("a.py", edited(A))
     stage.expect(BOTH, a="another inode", b="another inode")
 

@@ -26,22 +26,17 @@ def renamed(old: str, new: str) -> str:
     return f"```diff\ndiff --git a/{old} b/{new}\nrename from {old}\nrename to {new}\n```\n"
 
 
-def deleted(path: str, content: bytes) -> str:
-    body = "".join(f"-{line}\n" for line in content.decode().splitlines())
-    return f"```diff\n--- a/{path}\n+++ /dev/null\n@@ -1,{content.count(10)} +0,0 @@\n{body}```\n"
-
-
-def created(path: str, content: bytes) -> str:
-    body = "".join(f"+{line}\n" for line in content.decode().splitlines())
-    return f"```diff\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{content.count(10)} @@\n{body}```\n"
+def whole(sign: str, head: str, content: bytes) -> str:
+    """A diff that adds ("+") or removes ("-") all lines."""
+    body = "".join(f"{sign}{line}\n" for line in content.decode().splitlines())
+    ranges = f"-1,{content.count(10)} +0,0" if sign == "-" else f"-0,0 +1,{content.count(10)}"
+    return f"```diff\n{head}\n@@ {ranges} @@\n{body}```\n"
 
 
 @pytest.fixture
 def stage(repo: GitRepo) -> Stage:
     """`a.py` and `b.py`, committed; neither has a memory."""
-    repo.write("a.py", text("a"))
-    repo.write("b.py", text("b"))
-    repo.commit("two files")
+    repo.commit("two files", **{"a.py": text("a"), "b.py": text("b")})
     return Stage(repo.top)
 
 
@@ -97,7 +92,8 @@ def test_an_edit_that_deletes_one_and_makes_another(
     script.replies(CHANGE)
     run("edit", "a.py", "shout", "--yes", code=0)
     called(stage, a="a.py")
-    script.replies(deleted("a.py", stage.repo.read("a.py")) + created("new.py", b"import os\n" * 9))
+    delete = whole("-", "--- a/a.py\n+++ /dev/null", stage.repo.read("a.py"))
+    script.replies(delete + whole("+", "--- /dev/null\n+++ b/new.py", b"import os\n" * 9))
     options = ("--create",) if is_committed else ("--create", "--no-commit")
     run("edit", "a.py", "new.py", "delete a.py and write new.py instead", "--yes", *options, code=0)
     called(stage, new="new.py")

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -200,16 +199,10 @@ class Files(RuleBasedStateMachine):
         self._commit()
 
 
-def run(**limits: Any) -> None:
-    run_state_machine_as_test(
-        Files, settings=settings(deadline=None, suppress_health_check=list(HealthCheck), **limits)
-    )
-
-
-def test_anything_in_any_order() -> None:
-    run(max_examples=2, stateful_step_count=12, derandomize=True)
-
-
-@pytest.mark.soak
-def test_much_of_anything_in_any_order() -> None:
-    run(max_examples=150, stateful_step_count=50)
+@pytest.mark.parametrize(
+    ("examples", "steps"), [(2, 12), pytest.param(150, 50, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+def test_anything_in_any_order(examples: int, steps: int) -> None:
+    limits = settings(max_examples=examples, stateful_step_count=steps, derandomize=examples == 2)
+    patient = settings(limits, deadline=None, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(Files, settings=patient)

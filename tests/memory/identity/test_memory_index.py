@@ -91,9 +91,7 @@ def test_a_newer_file_is_not_changed_and_memories_are_found(workspace: Workspace
     assert file.read_bytes() == before
 
 
-def test_a_locked_index_only_costs_time(
-    workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_only_costs_time(workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_WAIT", 0.01)
     a = workspace.folder("a.py")
     with closing(sqlite3.connect(file, isolation_level=None)) as holder:
@@ -133,12 +131,8 @@ def test_folders_copied_renamed_and_deleted_by_hand(workspace: Workspace) -> Non
 def test_an_identity_edited_by_hand(workspace: Workspace) -> None:
     a = workspace.known("a.py")
     assert workspace.folder("a.py")
-    value = {
-        **json.loads((a.folder / "identity.json").read_bytes()),
-        "path": "found.py",
-        "places": {},
-        "keys": {},
-    }
+    value = json.loads((a.folder / "identity.json").read_bytes())
+    value |= {"path": "found.py", "places": {}, "keys": {}}
     (a.folder / "identity.json").write_text(json.dumps(value))
     atomic_save(workspace.worktree.top / "found.py", text("a"))
     (workspace.worktree.top / "a.py").unlink()
@@ -157,8 +151,7 @@ def test_an_identity_rewritten_within_one_tick_of_the_clock(workspace: Workspace
 
 def test_names_that_lead_out_are_not_followed(workspace: Workspace, file: Path, tmp_path: Path) -> None:
     workspace.known("a.py").folder.rename(tmp_path / "outside")
-    assert workspace.folder("a.py") is None
-    assert workspace.folder("a.py") is None
+    assert workspace.folder("a.py") is workspace.folder("a.py") is None
     outside = os.path.relpath(tmp_path / "outside", workspace.layout.memory)
     for name in (outside, "nothing here"):
         execute(file, f"INSERT INTO hint VALUES ('path', X'{b'a.py'.hex()}', X'{os.fsencode(name).hex()}')")

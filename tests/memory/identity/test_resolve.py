@@ -39,7 +39,7 @@ def test_a_reused_inode_inherits_nothing(workspace: Workspace) -> None:
     mine = workspace.remember("new.py").identity
     assert mine.path == "new.py" and mine.earlier_paths == ()
     # and the first owner has lost the claim to the inode
-    former = next(memory for memory in read_memories(workspace.layout) if memory.identity.path == "a.py")
+    (former,) = (memory for memory in read_memories(workspace.layout) if memory.identity.path == "a.py")
     assert not set(former.identity.keys) & set(mine.keys)
     # nor is an empty file known by its inode
     (top / "empty.py").write_bytes(b"")
@@ -117,19 +117,12 @@ def test_without_commits_and_odd_names(tmp_path: Path) -> None:
     assert workspace.folder("even.py") == mine
 
 
-# -- relinking --
-
-
-def link(workspace: Workspace, memory: Memory, path: str) -> Memory:
-    return relink_memory(workspace.layout, workspace.worktree, memory, path)
-
-
 def test_a_memory_that_lost_its_file_is_linked_to_it_again(workspace: Workspace) -> None:
     mine = workspace.known("a.py")
     (workspace.worktree.top / "a.py").unlink()
     workspace.repo.write("deep/z.py", text("nothing is as it was"))
     assert workspace.resolve("deep/z.py") is None
-    memory = link(workspace, mine, "deep/z.py")
+    memory = relink_memory(workspace.layout, workspace.worktree, mine, "deep/z.py")
     assert memory.reason == "linked by hand to another text, formerly a.py"
     assert memory.identity.rekeyings[-1].reason == memory.reason
     assert workspace.folder("deep/z.py") == mine.folder.name
@@ -144,7 +137,9 @@ def test_a_rekeying_is_undone(workspace: Workspace) -> None:
     (workspace.worktree.top / "a.py").rename(workspace.worktree.top / "c.py")
     moved = workspace.known("c.py")
     assert moved.folder == mine.folder
-    back = link(workspace, moved, "a.py").identity  # there is no file now, but it had this path
+    back = relink_memory(
+        workspace.layout, workspace.worktree, moved, "a.py"
+    ).identity  # no file, but its path
     assert (back.path, back.rekeyings[-1].reason) == ("a.py", "linked by hand, formerly c.py")
     assert workspace.resolve("c.py") is None
     workspace.repo.git("checkout", "--", "a.py")
@@ -156,20 +151,18 @@ def test_invalid_links_are_refused_and_change_nothing(workspace: Workspace) -> N
     a, b = workspace.known("a.py"), workspace.known("b.py")
     before = {memory.folder: (memory.folder / FILE).read_bytes() for memory in (a, b)}
     (workspace.worktree.top / "link.py").symlink_to("a.py")
-    for path, why in (
-        ("b.py", rf"b\.py already has a memory \({b.folder.name}\); link that memory"),
-        ("nowhere.py", "no such file: nowhere.py"),
-        ("link.py", "link"),
-        ("../x", "work tree|\\.\\."),
-        ("src", "folder"),
+    for memory, path, why in (
+        (a, "b.py", rf"b\.py already has a memory \({b.folder.name}\); link that memory"),
+        (a, "nowhere.py", "no such file: nowhere.py"),
+        (a, "link.py", "link"),
+        (a, "../x", "work tree|\\.\\."),
+        (a, "src", "folder"),
+        (Memory(workspace.layout.memory / "gone", a.identity), "a.py", "cannot read memory"),
     ):
         with pytest.raises(Refused, match=why):
-            link(workspace, a, path)
-    with pytest.raises(Refused, match="cannot read memory"):
-        link(workspace, Memory(workspace.layout.memory / "gone", a.identity), "a.py")
-    assert {
-        each.folder: (each.folder / FILE).read_bytes() for each in read_memories(workspace.layout)
-    } == before
+            relink_memory(workspace.layout, workspace.worktree, memory, path)
+    known = read_memories(workspace.layout)
+    assert {memory.folder: (memory.folder / FILE).read_bytes() for memory in known} == before
 
 
 def test_a_clone_without_blobs(workspace: Workspace) -> None:
@@ -184,9 +177,8 @@ def test_a_clone_without_blobs(workspace: Workspace) -> None:
         assert [clone.folder(path) for path in ("a.py", "moved.py", "c.py")] == [a, b, None]
 
 
-_FILES = st.lists(
-    st.sampled_from([b"one\n", b"two\r\n", b"three" * 30 + b"\n", b"\n", b"\0\xff", b"four\n"])
-).map(b"".join)
+_LINES = st.sampled_from([b"one\n", b"two\r\n", b"three" * 30 + b"\n", b"\n", b"\0\xff", b"four\n"])
+_FILES = st.lists(_LINES).map(b"".join)
 
 
 @given(_FILES, _FILES)
@@ -201,8 +193,7 @@ def test_similarity_is_a_share_and_even_handed(one: bytes, other: bytes) -> None
 def test_similarity_matches_git(repo: GitRepo, line_end: bytes) -> None:
     lines = text("file", 100).splitlines()
     data = line_end.join(lines)
-    repo.write("old", data)
-    repo.commit("old")
+    repo.commit("old", old=data)
     repo.git("rm", "-q", "old")
     scores = []
     for changed in (0, 5, 20, 40, 48, 60, 80, 100):

@@ -44,9 +44,8 @@ class MemoryFiles:
         return f"memory/{name}"
 
     def notes(self, file: str, *lines: str) -> Path:
-        return self.write(
-            f"{self.memory(file)}/notes.md", "# Notes\n\n" + "".join(f"- {line}\n" for line in lines)
-        )
+        bullets = "".join(f"- {line}\n" for line in lines)
+        return self.write(f"{self.memory(file)}/notes.md", f"# Notes\n\n{bullets}")
 
     def edits(self, file: str, *requests: str, day: str = "2026-11-01") -> Path:
         lines = [

@@ -108,15 +108,12 @@ def test_another_process_holds_the_lock(parser: MemoryFiles, monkeypatch: pytest
     expect(parser)
 
 
-# -- what users do to the files --
-
-
 def test_edits_by_hand_are_seen_at_once(memories: MemoryFiles) -> None:
     notes = memories.notes("a.py", "the parser is slow")
     for word in ("alpha", "gamma", "delta", "sigma", "omega"):  # of one length, within one tick of the clock
         with notes.open("r+b") as file:
             file.write(f"- the parser is {word}".encode())
-        assert memories.files(f"{word}") == ["a.py"]
+        assert memories.files(word) == ["a.py"]
         assert all(word in str(row) for row in memories.rows() if "parser" in str(row))
 
 
@@ -181,8 +178,6 @@ def test_an_updated_index_equals_a_rebuilt_one(rounds: list[list[tuple[str, byte
             memories.search("note it hello")
             assert memories.rows() == memories.rebuilt()
 
-
-# -- processes --
 
 _SEARCH = """
 import sys

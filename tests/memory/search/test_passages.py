@@ -33,14 +33,8 @@ def test_notes_with_and_without_a_date() -> None:
 def test_the_last_line_of_an_edit_counts() -> None:
     edit = {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "commit": "a" * 40}
     other = {"id": "2", "request": "no more", "state": "refused", "time": 3}
-    lines = [
-        {**edit, "state": "committed"},
-        other,
-        [],
-        {**edit, "state": "undone"},
-        {"id": 5, "request": "x"},
-        {"id": "6"},
-    ]
+    undone = {**edit, "state": "undone"}
+    lines = [{**edit, "state": "committed"}, other, [], undone, {"id": 5, "request": "x"}, {"id": "6"}]
     text = "".join(f"{json.dumps(line)}\n" for line in lines).replace("[]", "broken")
     assert list(passages.edits(text, "a.py")) == [
         Passage("edit", "a.py", "", 2, "no more (refused)", 7),

@@ -22,10 +22,8 @@ from tests.memory.test_files import record
 
 def lines(layout: Layout, query: str, limit: int = 10) -> list[str]:
     """The hits as lines for a model."""
-    return [
-        hit_line(hit)
-        for hit in search_memories(layout, query, how=SearchOptions(limit=limit, width=400), warn=fail)
-    ]
+    how = SearchOptions(limit=limit, width=400)
+    return [hit_line(hit) for hit in search_memories(layout, query, how=how, warn=fail)]
 
 
 def test_nothing_is_remembered_and_nothing_is_made(workspace: Workspace, memories: MemoryFiles) -> None:

@@ -13,9 +13,6 @@ from tests.memory.summaries.conftest import BROKEN, Workspace, changed, function
 SMALL = b"def f():\n    return 1\n"
 
 
-# --- what goes wrong
-
-
 def test_only_finished_summaries_are_stored_if_a_model_fails(workspace: Workspace) -> None:
     workspace.says("It is one.", "It is two.", BROKEN)
     with pytest.raises(ModelError, match="out of order"):
@@ -52,9 +49,6 @@ def test_limits_hold_before_each_call(workspace: Workspace) -> None:
     with pytest.raises(LimitReached):
         summarize_file(file, cache, workspace.model, Meter(Limits(turns=2)))
     assert len(workspace.model.requests) == len(workspace.files) == 2
-
-
-# --- what is paid
 
 
 def test_a_small_file_needs_one_call_only_once(workspace: Workspace) -> None:
@@ -112,9 +106,6 @@ def test_many_long_summaries_are_cut_to_fit_one_call(workspace: Workspace) -> No
     assert all(f"It is long {n}." in workspace.model.prompts[-1] for n in range(len(done.parts)))
 
 
-# --- what a person wrote
-
-
 def test_corrections_by_the_user_are_used(workspace: Workspace) -> None:
     place = workspace.ask(SMALL).summary.path
     assert place is not None
@@ -133,9 +124,6 @@ def test_a_corrected_part_is_joined_again_and_stays_at_a_refresh(workspace: Work
     assert (done.paid, done.asked) == (0, True) and "And it must stay." in workspace.model.prompts[-1]
     assert workspace.calls(large(), refresh=True) == len(parts) - 1 + 1
     assert "And it must stay." in workspace.model.prompts[-1] and "And it must stay." in place.read_text()
-
-
-# --- what is sent
 
 
 def test_the_text_is_quoted_as_data(workspace: Workspace) -> None:
@@ -188,9 +176,6 @@ def test_nothing_is_stored_without_a_layout(workspace: Workspace) -> None:
     cache = SummaryCache(None)
     done = summarize_file(SourceFile("a.py", SMALL), cache, workspace.model, Meter())
     assert done.summary.path is None and workspace.files == []
-
-
-# --- what a prompt shows: summaries that still match the file
 
 
 def test_no_summary_for_a_changed_small_file(workspace: Workspace) -> None:
