@@ -205,7 +205,7 @@ def without_withheld(
             yield replace(step, commit=replace(step.commit, touched=touched), was=was)
 
 
-def describe_step(step: HistoryStep, *, names: int = NAMES) -> str:
+def describe_step(step: HistoryStep) -> str:
     """Describe what the commit changed in the file, without line counts; "" if there is nothing to say.
 
     The result is not sanitized for a terminal.
@@ -228,24 +228,22 @@ def describe_step(step: HistoryStep, *, names: int = NAMES) -> str:
                 phrases.append(became if new == mode else no_longer)
                 break
     if len(commit.touched) > 1 or commit.touched[:1] not in ((), (commit.path,)):
-        phrases.append(
-            _listed("in", [path.removeprefix(f"{commit.path}/") for path in commit.touched], names)
-        )
+        phrases.append(_listed("in", [path.removeprefix(f"{commit.path}/") for path in commit.touched]))
     touched = step.touched
     if touched is not None and commit.status != "D":
         if touched.spaces:
             phrases.append("white space only")
         if touched.outside and commit.status == "M":
             phrases.append("outside any definition")
-        phrases.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))
-        phrases.append(_listed("changes", touched.changed, names))
-        phrases.append(_listed("removes", touched.removed, names))
+        phrases.append(_listed("adds" if commit.status != "A" else "with", touched.added))
+        phrases.append(_listed("changes", touched.changed))
+        phrases.append(_listed("removes", touched.removed))
         renamed = []
         for old, new in touched.renamed:
             holder, dot, name = new.rpartition(".")
             is_inside = dot and old.rpartition(".")[0] == holder
             renamed.append(f"{old} to {name if is_inside else new}")
-        phrases.append(_listed("renames", renamed, names))
+        phrases.append(_listed("renames", renamed))
     if step.files is not None and step.files > BULK:
         phrases.append(f"one of {step.files:,} files")
     return "; ".join(filter(None, phrases))
@@ -258,13 +256,13 @@ def lines_of(commit: FileCommit) -> str:
     return f"+{commit.added} −{commit.removed}"
 
 
-def _listed(verb: str, names: Sequence[str], most: int) -> str:
+def _listed(verb: str, names: Sequence[str]) -> str:
     if not names:
         return ""
-    rest = len(names) - most
-    if rest == 1:
-        most, rest = most + 1, 0
-    return f"{verb} {', '.join(names[:most])}" + (f" and {rest} more" if rest > 0 else "")
+    most = NAMES + (len(names) == NAMES + 1)  # "and 1 more" would not be shorter
+    return f"{verb} {', '.join(names[:most])}" + (
+        f" and {len(names) - most} more" if len(names) > most else ""
+    )
 
 
 def _has_text(commit: FileCommit) -> bool:

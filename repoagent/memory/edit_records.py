@@ -92,16 +92,16 @@ class Exchange:
     commit: str = ""
 
 
-def read_exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
+def read_exchanges(memory: Memory) -> list[Exchange]:
     """Return the exchanges that are not archived, oldest first.
 
     If the conversation cannot be read, warns and returns only the exchanges in the edit records.
     """
-    records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
+    records = {record.id: record for record in read_edits(memory.edits)}
     try:
         conversation = read_conversation(memory.conversation)
     except Refused as error:  # broken, of a newer format, or a link
-        warn(str(error))
+        to_stderr(str(error))
         conversation = None
     result = []
     for turns in group_turns(conversation.turns if conversation else ()):

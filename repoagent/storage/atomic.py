@@ -60,17 +60,12 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
     return descriptor
 
 
-def is_temporary(name: str) -> bool:
-    """Whether a file of this name is unfinished, or was left by a killed writer."""
-    return name.startswith(_TEMPORARY)
-
-
 def remove_temporary_files(path: Path) -> None:
     """Remove the temporary files that killed writers left in the folder `path`."""
     try:
         with open_folder(path) as parent:
             with os.scandir(parent) as entries:
-                names = [entry.name for entry in entries if is_temporary(entry.name)]
+                names = [entry.name for entry in entries if entry.name.startswith(_TEMPORARY)]
             for name in names:
                 # skip files whose owner is alive or has just renamed them
                 with suppress(OSError), os.fdopen(os.open(name, os.O_RDONLY | _SAFE, dir_fd=parent)) as file:
