@@ -134,9 +134,13 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
         yield ""
         yield as_text(truncate(body, BODY))
     code = formats.lines_of(report, finding.location) or formats.text_lines(finding.quote)
-    if suggested := _suggestion(report, finding):
-        yield ""
-        yield suggested
+    suggestion = finding.suggestion
+    if suggestion is not None and formats.before_and_after(report, suggestion) is not None:
+        path = suggestion.location.path
+        old = [f"-{plain(line)}" for line in formats.lines_of(report, suggestion.location)]
+        new = [f"+{plain(line)}" for line in formats.text_lines(suggestion.text)]
+        yield "" if path == finding.location.path else f"\nIn {as_code(plain_line(path))}:\n"
+        yield fenced("\n".join(old + new), "diff")
     elif code:
         rest = [f"… {plural(len(code) - CODE, 'more line')}"] if len(code) > CODE else []
         yield ""
@@ -148,18 +152,6 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
             yield f"- {as_code(plain_line(commit.commit)[:12])} {subject}"
         if len(finding.evidence) > COMMITS:
             yield f"- and {plural(len(finding.evidence) - COMMITS, 'more commit')}"
-
-
-def _suggestion(report: Report, finding: Finding) -> str:
-    """The suggestion as a diff; "" if there is none or it does not fit the text."""
-    suggestion = finding.suggestion
-    if suggestion is None or formats.before_and_after(report, suggestion) is None:
-        return ""
-    location = suggestion.location
-    old = [f"-{plain(line)}" for line in formats.lines_of(report, location)]
-    new = [f"+{plain(line)}" for line in formats.text_lines(suggestion.text)]
-    prefix = "" if location.path == finding.location.path else f"In {as_code(plain_line(location.path))}:\n\n"
-    return prefix + fenced("\n".join(old + new), "diff")
 
 
 def _tail(report: Report) -> Iterator[str]:

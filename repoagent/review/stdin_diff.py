@@ -115,7 +115,15 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
         if line.startswith(b"diff --git ") or (is_names and (section is None or section.lines)):
             if section is not None:
                 yield section
-            section = _FileSection() if is_names else _new_section(line)
+            section = _FileSection()
+            if not is_names:
+                # if both names in `diff --git a/X b/X` are the same; other names follow on separate lines
+                text = os.fsdecode(line[len(b"diff --git ") :].rstrip(b"\r\n"))
+                half = len(text) // 2
+                if text.startswith('"') and '" "' in text:
+                    half = text.index('" "') + 1
+                if text[half : half + 1] == " ":
+                    section.old, section.new = _file_name(text[:half]), _file_name(text[half + 1 :])
         if section is not None and is_names:
             names = (each[4:].rstrip(b"\r\n").split(b"\t")[0] for each in (line, lines[end]))
             section.old, section.new = (_file_name(os.fsdecode(name)) for name in names)
@@ -139,18 +147,6 @@ def _sections(diff: bytes) -> Iterator[_FileSection]:
         at = end
     if section is not None:
         yield section
-
-
-def _new_section(line: bytes) -> _FileSection:
-    """Parse `diff --git a/X b/X` if both names are the same; other names follow on separate lines."""
-    text = os.fsdecode(line[len(b"diff --git ") :].rstrip(b"\r\n"))
-    if text.startswith('"') and '" "' in text:
-        old, _, new = text.partition('" "')
-        return _FileSection(_file_name(f'{old}"'), _file_name(f'"{new}'))
-    half = len(text) // 2
-    if text[half : half + 1] != " ":
-        return _FileSection()
-    return _FileSection(_file_name(text[:half]), _file_name(text[half + 1 :]))
 
 
 def _blob_name(name: bytes) -> str:

@@ -96,31 +96,12 @@ def named_symbols(
     Those in `targets`, pairs of file and symbol that the user pointed at, come first. Then come those that the
     instruction names: symbols of `files` before others, and rare ones before common ones.
     """
-    candidates = _candidates(instruction, files, targets)
-    if not candidates:
-        return []
-    all_uses, _ = find_uses(worktree, [query for _, query in candidates], why_not, bounds=_BOUNDS)
-    ranked = [
-        ((rank, not query.file, len(uses.files)), uses)
-        for (rank, query), uses in zip(candidates, all_uses, strict=True)
-        if uses.definitions or uses.elsewhere
-    ]
-    return [uses for _, uses in sorted(ranked, key=lambda pair: pair[0])[:SYMBOLS]]
-
-
-def _candidates(
-    instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
-) -> list[tuple[int, SymbolQuery]]:
-    """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file defines
-    at its top."""
+    # by name, with a rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file defines at its top
     candidates: dict[str, tuple[int, SymbolQuery]] = {}
-
-    def add(rank: int, name: str, qualified: str, file: str) -> None:
-        candidates.setdefault(name, (rank, SymbolQuery(name, name, qualified, file)))
-
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
-            add(0, parts[-1], ".".join(parts), file)
+            name = parts[-1]
+            candidates.setdefault(name, (0, SymbolQuery(name, name, ".".join(parts), file)))
     defined: dict[str, str] = {}
     top: set[str] = set()
     for file, data in files.items():
@@ -131,12 +112,23 @@ def _candidates(
     for match in NAME.finditer(instruction[:20_000]):
         parts = re.split(r"::|#|\.", match[0].removesuffix("()"))
         is_surely_name = _is_symbol_name(instruction, match, defined)
-        if (is_surely_name or match[0] in top) and len(parts[-1]) > 1:
+        name = parts[-1]
+        if (is_surely_name or match[0] in top) and len(name) > 1:
             qualified = ".".join(parts) if len(parts) > 1 else ""
-            add(1 if is_surely_name else 2, parts[-1], qualified, defined.get(parts[-1], ""))
+            query = SymbolQuery(name, name, qualified, defined.get(name, ""))
+            candidates.setdefault(name, (1 if is_surely_name else 2, query))
         if len(candidates) >= CANDIDATES:
             break
-    return [*candidates.values()]
+    if not candidates:
+        return []
+    queries = [query for _, query in candidates.values()]
+    all_uses, _ = find_uses(worktree, queries, why_not, bounds=_BOUNDS)
+    ranked = [
+        ((rank, not query.file, len(uses.files)), uses)
+        for (rank, query), uses in zip(candidates.values(), all_uses, strict=True)
+        if uses.definitions or uses.elsewhere
+    ]
+    return [uses for _, uses in sorted(ranked, key=lambda pair: pair[0])[:SYMBOLS]]
 
 
 def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bool:
@@ -166,16 +158,14 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
     symbol = f"`{plain_line(uses.symbol, 80)}`{where}"
     if not rows:
         return symbol if where else ""
-    listed = [f"{plain_line(row.path, 100)} ({_line_numbers(row.lines)})" for row in rows]
+    listed = []
+    for row in rows:
+        numbers = list_some([*map(str, row.lines)], LINES, ", ...")
+        lines = f"line {numbers}" if len(row.lines) == 1 else f"{len(row.lines)} lines: {numbers}"
+        listed.append(f"{plain_line(row.path, 100)} ({lines})")
     return truncate(
         f"{symbol}{',' * bool(where)} elsewhere: {list_some(listed, FILES, ', {} more files')}", WIDTH
     )
-
-
-def _line_numbers(lines: Sequence[int]) -> str:
-    if len(lines) == 1:
-        return f"line {lines[0]}"
-    return f"{len(lines)} lines: {list_some([*map(str, lines)], LINES, ', ...')}"
 
 
 def _tests(uses: Uses, files: Mapping[str, bytes], most: int) -> str:

@@ -15,7 +15,7 @@ _REWRITTEN = re.compile(
     r"\b(simplif|rewrit|re-writ|replac|refactor|shorter|compact|reduc|inlin|comprehension|one.?liner?|merg|use|using)",
     re.IGNORECASE,
 )
-_LAST_WINS = (".py", ".js", ".mjs", ".cjs", ".jsx")
+_LAST_WINS = (".py", ".js", ".mjs", ".cjs", ".jsx")  # of two definitions of a name
 _SHORT = 12  # lines; a shorter part may become half as long
 
 # The path, the old lines, and the new lines.
@@ -37,6 +37,8 @@ def unasked_losses(
     Only text of the `originals`, the files as they were read, counts as lost. `parts` are the parts of files that the
     answer rewrites as a whole. `loose`: see `patch_spans`.
     """
+    from repoagent.syntax.outline import outline
+
     text = f"{instruction} {_prose(answer, loose=loose)}"
     if lost := _lost_definitions(applied.changes, text, originals):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
@@ -44,12 +46,23 @@ def unasked_losses(
             f"Not applied: the change removes {names}, which the request does not name. Keep what can "
             "stay; name what must go in a sentence before the edit, and send the edit again."
         )
-    if loose and (doubled := _doubled(applied.changes)):
-        return f"Not applied: {doubled} would appear twice. Write everything once."
+    for change in applied.changes if loose else ():
+        if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:
+            continue
+        lines = change.after.split(b"\n")
+        old = Counter(symbol.qualified_name for symbol in outline(change.path, change.before))
+        new = Counter(
+            symbol.qualified_name
+            for symbol in outline(change.path, change.after)
+            if symbol.kind in {"function", "method", "class"}
+            and not lines[symbol.first_line - 1].lstrip().startswith(b"@")
+        )
+        if twice := [name for name, count in new.items() if count > 1 and old[name] == 1]:
+            return f"Not applied: {', '.join(twice[:8])} would appear twice. Write everything once."
     if missing := _lost_ends(applied, text, parts):
         return missing
-    for _, old, new in parts if not _SHORTER.search(text) and not _REWRITTEN.search(text) else ():
-        before, after = (sum(bool(line.strip()) for line in lines) for lines in (old, new))
+    for _, *sides in parts if not _SHORTER.search(text) and not _REWRITTEN.search(text) else ():
+        before, after = (sum(bool(line.strip()) for line in lines) for lines in sides)
         if before >= _SHORT and 2 * after < before:
             return (
                 f"Not applied: {after} lines replaced {before}. Write every line that stays; if the others "
@@ -124,26 +137,6 @@ def _lost_definitions(
         and name.rsplit(".", 1)[-1] not in words
         and (change.path not in originals or name in defined_names(change.path, originals[change.path]))
     ]
-
-
-def _doubled(changes: Sequence[FileChange]) -> str:
-    """The names of definitions that are now duplicate in a file, in languages where the last one wins."""
-    from repoagent.syntax.outline import outline
-
-    for change in changes:
-        if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:
-            continue
-        lines = change.after.split(b"\n")
-        old = Counter(symbol.qualified_name for symbol in outline(change.path, change.before))
-        new = Counter(
-            symbol.qualified_name
-            for symbol in outline(change.path, change.after)
-            if symbol.kind in {"function", "method", "class"}
-            and not lines[symbol.first_line - 1].lstrip().startswith(b"@")
-        )
-        if twice := [name for name, count in new.items() if count > 1 and old[name] == 1]:
-            return ", ".join(twice[:8])
-    return ""
 
 
 def _prose(answer: str, *, loose: bool) -> str:

@@ -66,17 +66,17 @@ def read_query(text: str, path: str = "") -> RequestTerms:
 @lru_cache(maxsize=1 << 16)
 def word_stems(name: str) -> tuple[str, ...]:
     """The stems of the words of an identifier: `parseHTTPHeaders` gives parse, http, header."""
-    return tuple(_stem(part.lower()) for part in _PARTS.findall(name) if len(part) > 2)
-
-
-def _stem(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    for ending in ("ing", "ed", "es", "s", "e"):
-        if word.endswith(ending) and len(word) - len(ending) > 2 and not word.endswith("ss"):
-            word = word[: -len(ending)]
-            break
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+    stems = []
+    for word in (part.lower() for part in _PARTS.findall(name) if len(part) > 2):
+        if len(word) > 4 and word.endswith("ies"):
+            stems.append(word[:-3] + "y")
+            continue
+        for ending in ("ing", "ed", "es", "s", "e"):
+            if word.endswith(ending) and len(word) - len(ending) > 2 and not word.endswith("ss"):
+                word = word[: -len(ending)]
+                break
+        stems.append(word[:-1] if len(word) > 3 and word[-1] == word[-2] else word)
+    return tuple(stems)
 
 
 def known_terms(names: Collection[str], query: RequestTerms) -> dict[str, tuple[str, ...]]:

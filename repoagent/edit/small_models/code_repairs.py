@@ -186,8 +186,11 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
     """
     lines = list(new)
     if words := frozen_words(request):
-        before, after = _text_rows(path, old), _text_rows(path, lines)
-        frozen = [name for name in before if name in after and _is_named(name, words)]
+        before, after = _definition_rows(path, old), _definition_rows(path, lines)
+        named = [
+            name for name in before if name in words or (name.rpartition(".")[2] in words and len(name) > 3)
+        ]
+        frozen = [name for name in named if name in after]
         for name in sorted(frozen, key=after.__getitem__, reverse=True):
             lines[slice(*after[name])] = old[slice(*before[name])]
     lines = _with_lost(path, old, lines, request, source)
@@ -204,28 +207,21 @@ def frozen_words(instruction: str) -> set[str]:
     return set(re.findall(r"[\w.]+", " ".join(clauses)))
 
 
-def _is_named(name: str, words: set[str]) -> bool:
-    return name in words or (name.rpartition(".")[2] in words and len(name) > 3)
-
-
-def _rows(path: str, data: bytes) -> dict[str, tuple[int, int]]:
+def _definition_rows(path: str, lines: Lines) -> dict[str, tuple[int, int]]:
     """The rows of each definition (from 0, end exclusive)."""
     from repoagent.syntax.outline import outline
 
+    data = "\n".join(lines).encode("utf-8", "replace") + b"\n"
     symbols = (symbol for symbol in outline(path, data) if symbol.kind != "heading")
     return {symbol.qualified_name: (symbol.first_line - 1, symbol.last_line) for symbol in symbols}
-
-
-def _text_rows(path: str, lines: Lines) -> dict[str, tuple[int, int]]:
-    return _rows(path, "\n".join(lines).encode("utf-8", "replace") + b"\n")
 
 
 def _with_lost(path: str, old: Lines, new: Lines, request: str, source: Lines) -> list[str]:
     """Restore a few missing definitions, each after its former predecessor."""
     lines = list(new)
-    before, after = _text_rows(path, old), _text_rows(path, lines)
+    before, after = _definition_rows(path, old), _definition_rows(path, lines)
     words = set(re.findall(r"\w+", request))
-    restorable = {name.rpartition(".")[2] for name in _text_rows(path, source)} - words
+    restorable = {name.rpartition(".")[2] for name in _definition_rows(path, source)} - words
     lost = [name for name in before if name not in after and name.rpartition(".")[2] in restorable]
     if not 0 < len(lost) <= _PUT_BACK or 2 * len(lost) > len(before):
         return lines
@@ -237,7 +233,7 @@ def _with_lost(path: str, old: Lines, new: Lines, request: str, source: Lines) -
         neighbor = max(earlier, key=before.__getitem__)
         row = after[neighbor][1]
         lines[row:row] = old[before[neighbor][1] : last]
-        after = _text_rows(path, lines)
+        after = _definition_rows(path, lines)
     return lines
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,10 +30,9 @@ MINING_SECONDS = 0.2  # wall time to extend an incomplete index
 
 
 class _Partner(NamedTuple):
-    """A partner of the changed files `files` (ids by path), in `hits` of the `alike` most relevant commits."""
+    """A partner of the changed files, in `hits` of the `alike` most relevant commits."""
 
     missing: MissingPartner
-    files: Mapping[str, int]
     hits: int
     alike: int
 
@@ -79,58 +77,51 @@ def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings
 def _findings(
     change: Change, worktree: WorkTree, view: IndexView, level: Level, *, calibrates: bool
 ) -> list[Finding]:
+    from repoagent.history import missing_partners as history
+
     if len(change.files) > USUAL:
         return []
     author = view.author(change.author) if change.author else None
     existed = [file for file in change.files if file.status != "added"]
     found = ((file.path, view.file(os.fsencode(file.old_path))) for file in existed)
-    ids = {path: file for path, file in found if file is not None}
+    files = {path: file for path, file in found if file is not None}
+    ids = sorted(set(files.values()))
+    # calibrating takes longer than all else, and most changes lack nothing
+    if not ids or not history.find_missing(view, ids, limit=1, threshold=history.FLOOR, author=author):
+        return []
+    enough = calibrates and sum(commit.size > 0 for commit in view.latest(history.JUDGED)) >= FEWEST
+    threshold = history.calibrate_threshold(view) if enough else UNCALIBRATED
+    if threshold >= 1:
+        return []
+    weighed = history.weigh_commits(frozenset(ids), history.merge(view.many(ids, history.DEPTH)), author)
+    alike = [commit for commit, _ in sorted(weighed, key=lambda entry: -entry[1])[:ALIKE]]
     touched = frozenset(path for file in change.files for path in (file.path, file.old_path))
     excluded = {*touched, *change.earlier}
     for path in touched:  # a lock file changes with its manifest, or alone
         folder, slash, name = path.rpartition("/")
         excluded.update(f"{folder}{slash}{manifest}" for manifest in LOCKS.get(name, ()))
 
-    @cache
-    def threshold() -> float:
-        from repoagent.history.missing_partners import JUDGED, calibrate_threshold
-
-        enough = calibrates and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
-        return calibrate_threshold(view) if enough else UNCALIBRATED
-
-    partners = _likely_partners(view, author, ids, threshold) if ids else []
-    partners = [partner for partner in partners if os.fsdecode(partner.missing.path) not in excluded]
+    partners = []
+    for missing in history.find_missing(view, ids, limit=SHOWN, threshold=threshold, author=author):
+        hits = sum(missing.file in commit.files for commit in alike)
+        if hits >= min(SUPPORT, len(alike)) and os.fsdecode(missing.path) not in excluded:
+            partners.append(_Partner(missing, hits, len(alike)))
     if not partners or only_comments(change):
         return []
     partners.sort(key=lambda partner: (-partner.missing.confidence, partner.missing.file))
-    return [_finding(worktree.top, view, partner, threshold(), level) for partner in partners[:SHOWN]]
+    return [
+        _finding(worktree.top, view, partner, files, threshold=threshold, level=level)
+        for partner in partners[:SHOWN]
+    ]
 
 
-def _likely_partners(
-    view: IndexView, author: int | None, files: Mapping[str, int], threshold: Callable[[], float]
-) -> list[_Partner]:
-    """The partners of these files that are in enough of the most relevant commits."""
-    from repoagent.history.missing_partners import DEPTH, FLOOR, find_missing, merge, weigh_commits
-
-    ids = sorted(set(files.values()))
-    # calibrating takes longer than all else, and most changes lack nothing
-    if not find_missing(view, ids, limit=1, threshold=FLOOR, author=author) or threshold() >= 1:
-        return []
-    candidates = find_missing(view, ids, limit=SHOWN, threshold=threshold(), author=author)
-    weighed = weigh_commits(frozenset(ids), merge(view.many(ids, DEPTH)), author)
-    alike = [commit for commit, _ in sorted(weighed, key=lambda entry: -entry[1])[:ALIKE]]
-    partners = []
-    for candidate in candidates:
-        hits = sum(candidate.file in commit.files for commit in alike)
-        if hits >= min(SUPPORT, len(alike)):
-            partners.append(_Partner(candidate, files, hits, len(alike)))
-    return partners
-
-
-def _finding(top: Path, view: IndexView, partner: _Partner, threshold: float, level: Level) -> Finding:
+def _finding(
+    top: Path, view: IndexView, partner: _Partner, files: Mapping[str, int], *, threshold: float, level: Level
+) -> Finding:
+    """The finding for a partner; `files` are the ids of the changed files by path."""
     from repoagent.history.missing_partners import DEPTH
 
-    missing, files = partner.missing, partner.files
+    missing = partner.missing
     common = set(missing.evidence)
     histories = view.many(sorted(set(files.values())), DEPTH)
     counts = {

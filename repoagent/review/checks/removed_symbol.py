@@ -75,9 +75,26 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
         if context.remaining() < 0:
             context.unseen.append("whether some removed names are still used (the review took too long)")
             break
-        if (texts := context.texts(file)) and (symbols := _removed_symbols(context, file, family, *texts)):
-            symbols.sort(key=lambda symbol: (-symbol.imports, -len(symbol.uses), symbol.line))
-            yield _finding(context, file, texts[0], symbols)
+        if not (texts := context.texts(file)) or not (
+            symbols := _removed_symbols(context, file, family, *texts)
+        ):
+            continue
+        symbols.sort(key=lambda symbol: (-symbol.imports, -len(symbol.uses), symbol.line))
+        worst = symbols[0]
+        uses = sorted(worst.uses.items())
+        uses.sort(key=lambda entry: (not entry[1].imported, file_kinds.is_test(entry[0])))
+        path, use = uses[0]
+        verb = "imports" if use.imported else "uses"
+        title = f"{worst.name} was removed, but {path}:{use.line} still {verb} it"
+        body = f"{file.old_path} defined it, and the change does not define it elsewhere. Still used in"
+        body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in uses[:MOST_LISTED])
+        if (omitted := len(uses) - MOST_LISTED) > 0:
+            body += f"\n  and {plural(omitted, 'more file')}"
+        if others := [symbol.name for symbol in symbols[1:]]:
+            names = list_some(others, MOST_LISTED, ", …")
+            body += f"\n\nThe same applies to {plural(len(others), 'more name')} in this file: {names}."
+        location, quote = Location(file.path, worst.line, worst.line, old=True), _line(texts[0], worst.line)
+        yield context.finding("removed-symbol", title, location, body, worst.name, quote=quote)
 
 
 def _removed_symbols(
@@ -211,21 +228,3 @@ def _uses_of_globals(
             elif occurrence.role in ("definition", "field", "local", "text"):
                 defined.add(occurrence.name)
     return {path: [use for use in file_uses if use.name not in defined] for path, file_uses in uses.items()}
-
-
-def _finding(context: CheckContext, file: ChangedFile, old: bytes, symbols: list[_RemovedSymbol]) -> Finding:
-    worst = symbols[0]
-    uses = sorted(worst.uses.items())
-    uses.sort(key=lambda entry: (not entry[1].imported, file_kinds.is_test(entry[0])))
-    path, use = uses[0]
-    verb = "imports" if use.imported else "uses"
-    title = f"{worst.name} was removed, but {path}:{use.line} still {verb} it"
-    body = f"{file.old_path} defined it, and the change does not define it elsewhere. Still used in"
-    body += "".join(f"\n  {path}:{use.line}: {worst.code[path]}" for path, use in uses[:MOST_LISTED])
-    if (omitted := len(uses) - MOST_LISTED) > 0:
-        body += f"\n  and {plural(omitted, 'more file')}"
-    if others := [symbol.name for symbol in symbols[1:]]:
-        names = list_some(others, MOST_LISTED, ", …")
-        body += f"\n\nThe same applies to {plural(len(others), 'more name')} in this file: {names}."
-    location = Location(file.path, worst.line, worst.line, old=True)
-    return context.finding("removed-symbol", title, location, body, worst.name, quote=_line(old, worst.line))

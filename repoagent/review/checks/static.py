@@ -154,7 +154,15 @@ def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
         if file_kinds.is_vendored_path(file.path):
             continue
         patterns = _DEBUGGING.get(file.path.rpartition(".")[2].lower())
-        lines = [entry for entry in _added(context, file) if _is_leftover(file.path, entry[1], patterns)]
+        lines = []
+        for number, line in _added(context, file):
+            if len(line) > LONGEST:
+                continue
+            certain = [_NOTE]
+            if patterns and not is_comment(file.path, line):
+                certain += [patterns.always, *([patterns.output + _LOOKS] if patterns.output else [])]
+            if any(re.search(pattern, line) for pattern in certain):
+                lines.append((number, line))
         if not lines or not (texts := context.texts(file)):
             continue
         old = texts[0]
@@ -176,17 +184,6 @@ def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
         numbers = [number for number, _ in lines]
         body = "The file had no such line before."
         yield _line_finding(context, "debug-leftover", file.path, numbers, title, body=body, quote=code)
-
-
-def _is_leftover(path: str, line: bytes, patterns: _Debugging | None) -> bool:
-    if len(line) > LONGEST:
-        return False
-    if re.search(_NOTE, line):
-        return True
-    if patterns is None or is_comment(path, line):
-        return False
-    always, output = patterns
-    return bool(re.search(always, line) or (output and re.search(output + _LOOKS, line)))
 
 
 _LINE = re.compile(r"\bline (\d+)")
@@ -228,11 +225,21 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
     if language is None or not old or (language == "python" and parse_python(new)):
         return None
     if language in ("c", "cpp"):
-        # Macros make a grammar useless, so compare the tokens of the definitions around the change. A macro may contain
-        # its `;`, and a comment may begin before the definition.
+        # Macros make a grammar useless, so compare the tokens from the last `}` at the start of a line before the
+        # change to the first one after it, with empty lines before, to keep the line numbers. A macro may contain its
+        # `;`, and a comment may begin before the definition.
         from repoagent.syntax.c_errors import new_c_faults
 
-        messages = [fault.message for fault in new_c_faults(*_changed_region(old, new))]
+        sides = before, after = old.split(b"\n"), new.split(b"\n")
+        shorter = min(len(before), len(after))
+        head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+        tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
+        while head and not before[head - 1].startswith(b"}"):
+            head -= 1
+        while tail and not before[len(before) - tail - 1].startswith(b"}"):
+            tail -= 1
+        regions = (b"\n".join([*[b""] * head, *lines[head : len(lines) - tail]]) for lines in sides)
+        messages = [fault.message for fault in new_c_faults(*regions)]
         messages = [
             text for text in messages if not text.startswith("a `;`") and not text.endswith("not code")
         ]
@@ -246,20 +253,3 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
     reason = sentence.partition(" would no longer parse as ")[2]
     language, _, detail = reason.rstrip(".").partition(": ")
     return language, detail
-
-
-def _changed_region(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Both texts from the last `}` at the start of a line before the change to the first one after it, with empty lines
-    before, to keep the line numbers."""
-    before, after = old.split(b"\n"), new.split(b"\n")
-    shorter = min(len(before), len(after))
-    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
-    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
-    while head and not before[head - 1].startswith(b"}"):
-        head -= 1
-    while tail and not before[len(before) - tail - 1].startswith(b"}"):
-        tail -= 1
-    old_part, new_part = (
-        b"\n".join([*[b""] * head, *lines[head : len(lines) - tail]]) for lines in (before, after)
-    )
-    return old_part, new_part

@@ -121,12 +121,29 @@ def verify_claim(claim: Claim, views: Mapping[str, FileView], default: Level) ->
         return OTHER_FILE
     if sum(map(str.isalnum, "".join(claim.quote))) < TELLING:
         return UNTELLING
-    match = _find_quote(claim, view)
-    if isinstance(match, str):
-        return match
-    inside = [number for number in view.changed(old=claim.old) if number in match]
+    side, changed = view.side(old=claim.old), view.changed(old=claim.old)
+    lines = {number: _same(line) for number, line in side.items()}
+    quoted = [_same(line) for line in claim.quote]
+    matches = [
+        range(number, number + len(quoted))
+        for number, line in lines.items()
+        if line == quoted[0] and all(lines.get(number + n) == text for n, text in enumerate(quoted))
+    ]
+    if not matches:
+        return NOT_THERE
+    in_change = [match for match in matches if any(number in match for number in changed)]
+    likely = [match for match in in_change if claim.meets(match)]
+    if not likely:
+        if not in_change or (claim.first and any(map(claim.meets, matches))):
+            return NOT_CHANGED  # or the claim means an unchanged occurrence
+        likely = in_change
+    elif len(likely) > 1:  # take the one that begins at the claimed lines
+        likely = [match for match in likely if match.start == claim.first]
+    if len(likely) != 1:
+        return UNSURE
+    match = likely[0]
+    inside = [number for number in changed if number in match]
     location = Location(view.path, inside[0], inside[-1], claim.old)
-    side = view.side(old=claim.old)
     quote = "".join(f"{side[number]}\n" for number in range(location.start, location.end + 1))
     symbol = None if claim.old else view.enclosing(location.start, location.start)
     key = filter(None, [symbol.qualified_name if symbol else "", *map(_same, quote.split("\n"))])
@@ -134,31 +151,6 @@ def verify_claim(claim: Claim, views: Mapping[str, FileView], default: Level) ->
     title, why = (printable(mask(text)).replace("\t", " ") for text in (claim.title, claim.why))
     suggestion = _suggestion(claim, match, view)
     return Finding(claim.rule, level, title, location, why, "\n".join(key), quote, suggestion=suggestion)
-
-
-def _find_quote(claim: Claim, view: FileView) -> range | str:
-    """The lines that the claim quotes, or the reason why there are none or it is unclear which."""
-    side = view.side(old=claim.old)
-    quote = [_same(line) for line in claim.quote]
-    lines = {number: _same(line) for number, line in side.items()}
-    matches = [
-        range(number, number + len(quote))
-        for number, line in lines.items()
-        if line == quote[0] and all(lines.get(number + n) == text for n, text in enumerate(quote))
-    ]
-    if not matches:
-        return NOT_THERE
-    changed = view.changed(old=claim.old)
-    in_change = [match for match in matches if any(number in match for number in changed)]
-    claimed = [match for match in in_change if claim.meets(match)]
-    if len(claimed) > 1:  # take the one that begins at the claimed lines
-        claimed = [match for match in claimed if match.start == claim.first]
-        return claimed[0] if claimed else UNSURE
-    if claimed:
-        return claimed[0]
-    if not in_change or (claim.first and any(map(claim.meets, matches))):
-        return NOT_CHANGED  # or the claim means an unchanged occurrence
-    return in_change[0] if len(in_change) == 1 else UNSURE
 
 
 def _same(line: str) -> str:
