@@ -69,11 +69,11 @@ class CheckResult:
         """A hint that the sandbox is the likely cause of the failure, or ""."""
         return UNCONFINED if self.confined and _MISSED.search(self.output) else ""
 
-    def excerpt(self, limit: int = OUTPUT_LIMIT) -> str:
-        """The output, with the middle omitted if it exceeds `limit` bytes."""
-        if len(self.output) <= limit:
+    def excerpt(self) -> str:
+        """The output, with the middle omitted if it exceeds OUTPUT_LIMIT bytes."""
+        if len(self.output) <= OUTPUT_LIMIT:
             return self.output.decode(errors="replace")
-        head, tail = self.output[: limit // 4], self.output[-(limit - limit // 4) :]
+        head, tail = self.output[: OUTPUT_LIMIT // 4], self.output[-(OUTPUT_LIMIT - OUTPUT_LIMIT // 4) :]
         left_out = len(self.output) - len(head) - len(tail)
         return f"{head.decode(errors='replace')}\n[… {left_out} bytes omitted …]\n{tail.decode(errors='replace')}"
 

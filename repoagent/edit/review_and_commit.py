@@ -41,12 +41,7 @@ class SensitiveRejected(_Sensitive, NothingDone):
 
 
 def review_and_commit(
-    session: EditSession,
-    edit_id: str,
-    message: Message,
-    ui: UserInterface,
-    *,
-    remarks: tuple[str, ...] = (),
+    session: EditSession, edit_id: str, message: Message, ui: UserInterface, *, remarks: tuple[str, ...] = ()
 ) -> CommitOutcome:
     """Review the draft with the user, write it, run the check and commit, all or nothing.
 
@@ -76,12 +71,7 @@ def review_and_commit(
 
 
 def propose_until_accepted(
-    session: EditSession,
-    edit_id: str,
-    message: Message,
-    ui: UserInterface,
-    *,
-    remarks: tuple[str, ...] = (),
+    session: EditSession, edit_id: str, message: Message, ui: UserInterface, *, remarks: tuple[str, ...] = ()
 ) -> Proposal:
     """Propose the draft to the user until it is accepted, and return the accepted proposal.
 

@@ -22,7 +22,6 @@ from repoagent.review.change import (
     ChangedFile,
     ChangedLines,
     ChangedTexts,
-    Kind,
     Status,
     diff_sections,
 )
@@ -146,18 +145,31 @@ def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> C
     """The change that `selector` names, without its files. `head` is the commit at HEAD, None before the first one.
     Raises UsageError for an unknown revision."""
     how, value = selector.how, selector.value
+    if head is None and how in ("worktree", "base"):
+        what = "the work tree with" if how == "worktree" else "with a base"
+        raise UsageError(f"there is no commit yet to compare {what}; stage the files instead")
     if how in ("staged", "worktree"):
-        return _uncommitted(worktree, head, staged=how == "staged")
-    if head is None and how == "base":
-        raise UsageError("there is no commit yet to compare with a base; stage the files instead")
+        author = author_ident(worktree)
+        title = "the staged change" if how == "staged" else "the changes in the work tree"
+        if head is None:
+            return Change("staged", title, author=author)
+        parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD"), head
+        amended = amended_parents(worktree, head) if how == "staged" and not parents else None
+        if parents:
+            title += " (a merge)"
+        elif amended is not None and (amended or head not in _ids_in(worktree.common_dir / "shallow")):
+            base, *other_parents = amended or ("",)
+            title, parents = f"{title} (amends {head[:10]})", tuple(other_parents)
+        earlier = _earlier_on_branch(worktree, base, parents)
+        return Change(how, title, base, earlier=earlier, author=author, parents=parents)
     if how == "commit":
         commit = _resolve(worktree, value)
         out = git(
             worktree.top, "log", "-1", "--no-mailmap", "--encoding=UTF-8", "--format=%P%x00%an <%ae>%x00%h %s%x00%B",
             commit, "--", env=OFFLINE,
         )  # fmt: skip
-        parents, author, subject, message = out.split(b"\0", 3)
-        base, *other_parents = os.fsdecode(parents).split() or [""]
+        ids, author, subject, message = out.split(b"\0", 3)
+        base, *other_parents = os.fsdecode(ids).split() or [""]
         if not base and commit in _ids_in(worktree.common_dir / "shallow"):
             raise UsageError(
                 f"the clone is shallow and lacks the parent of {value}; run `git fetch --deepen=1`"
@@ -171,25 +183,6 @@ def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> C
     if not dots:
         raise UsageError(f"{value} is not a range; use {value}..HEAD, --base {value} or --commit {value}")
     return _range(worktree, old or "HEAD", new or "HEAD", value)
-
-
-def _uncommitted(worktree: WorkTree, head: str | None, *, staged: bool) -> Change:
-    author = author_ident(worktree)
-    if head is None:
-        if not staged:
-            raise UsageError("there is no commit yet to compare the work tree with; stage the files instead")
-        return Change("staged", "the staged change", author=author)
-    kind: Kind = "staged" if staged else "worktree"
-    title = "the staged change" if staged else "the changes in the work tree"
-    parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD"), head
-    amended = amended_parents(worktree, head) if staged and not parents else None
-    if parents:
-        title += " (a merge)"
-    elif amended is not None and (amended or head not in _ids_in(worktree.common_dir / "shallow")):
-        base, *other_parents = amended or ("",)
-        title, parents = f"{title} (amends {head[:10]})", tuple(other_parents)
-    earlier = _earlier_on_branch(worktree, base, parents)
-    return Change(kind, title, base, earlier=earlier, author=author, parents=parents)
 
 
 def _ids_in(path: Path) -> tuple[str, ...]:

@@ -87,19 +87,14 @@ def python_uses(path: str, text: bytes, module: str, names: Collection[str]) -> 
         }
         for node in _unguarded(tree):
             if isinstance(node, ast.Attribute) and node.attr in names and isinstance(node.ctx, ast.Load):
-                owner = _dotted(node.value)
+                words, value = list[str](), node.value
+                while isinstance(value, ast.Attribute):
+                    words.insert(0, value.attr)
+                    value = value.value
+                owner = ".".join([value.id, *words]) if isinstance(value, ast.Name) else ""
                 if owner in aliases and owner.partition(".")[0] not in stored:
                     uses.add(NameUse(node.attr, node.lineno, imported=False))
     return sorted(uses, key=lambda use: (not use.imported, use.line, use.name))
-
-
-def _dotted(node: ast.expr) -> str:
-    """`a.b.c` for a name and its attributes, "" for another expression."""
-    words = []
-    while isinstance(node, ast.Attribute):
-        words.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *words[::-1]]) if isinstance(node, ast.Name) else ""
 
 
 def python_own_uses(text: bytes, names: Collection[str]) -> list[NameUse]:

@@ -15,17 +15,8 @@ from typing import NamedTuple
 
 from repoagent.display_text import list_some, plural
 from repoagent.review.change import ChangedFile
-from repoagent.review.checks import file_kinds
-from repoagent.review.checks.module_names import (
-    ANY,
-    IDENTIFIER,
-    NameUse,
-    python_names,
-    python_own_uses,
-    python_uses,
-    script_names,
-    script_uses,
-)
+from repoagent.review.checks import file_kinds, module_names
+from repoagent.review.checks.module_names import ANY, NameUse
 from repoagent.review.checks.run import CheckContext
 from repoagent.review.finding import Finding, Location
 from repoagent.review.read_diff import read_blob
@@ -101,7 +92,7 @@ def _removed_symbols(
     context: CheckContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
 ) -> list[_RemovedSymbol]:
     """The names of the old text that are missing in the new one and still used."""
-    names_of = {PYTHON: python_names, SCRIPT: script_names}.get(family)
+    names_of = {PYTHON: module_names.python_names, SCRIPT: module_names.script_names}.get(family)
     before, after = (
         names_of(text) if names_of else _global_names(path, text)
         for path, text in ((file.old_path, old), (file.path, new))
@@ -113,7 +104,7 @@ def _removed_symbols(
         for other in context.change.files
         for hunk in context.change.texts.lines(other)
         for line in hunk.added
-        for word in IDENTIFIER.findall(line)
+        for word in module_names.IDENTIFIER.findall(line)
     }
     names = {name: line for name, line in before.items() if name not in after and name not in added}
     names.pop(ANY, None)
@@ -122,10 +113,10 @@ def _removed_symbols(
     module = file.old_path if file.status == "renamed" else file.path
     texts = _texts_with(context, names, family)
     if family in (PYTHON, SCRIPT):
-        read = python_uses if family is PYTHON else script_uses
+        read = module_names.python_uses if family is PYTHON else module_names.script_uses
         uses = {path: read(path, text, module, names) for path, text in texts.items() if path != file.path}
         if family is PYTHON and new:
-            uses[file.path] = python_own_uses(new, names)
+            uses[file.path] = module_names.python_own_uses(new, names)
     else:
         uses = _uses_of_globals(file, texts, names)
     symbols = []

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from repoagent.display_text import list_some
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_kinds
-from repoagent.review.checks.file_kinds import is_comment, parse_python
 from repoagent.review.checks.run import CheckContext
 from repoagent.review.finding import Finding, Location
 
@@ -159,7 +158,7 @@ def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
             if len(line) > LONGEST:
                 continue
             certain = [_NOTE]
-            if patterns and not is_comment(file.path, line):
+            if patterns and not file_kinds.is_comment(file.path, line):
                 certain += [patterns.always, *([patterns.output + _LOOKS] if patterns.output else [])]
             if any(re.search(pattern, line) for pattern in certain):
                 lines.append((number, line))
@@ -222,7 +221,7 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
     from repoagent.syntax.languages import language_of
 
     language = language_of(path, new)
-    if language is None or not old or (language == "python" and parse_python(new)):
+    if language is None or not old or (language == "python" and file_kinds.parse_python(new)):
         return None
     if language in ("c", "cpp"):
         # Macros make a grammar useless, so compare the tokens from the last `}` at the start of a line before the

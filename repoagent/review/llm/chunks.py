@@ -7,7 +7,7 @@ reviewed version, whatever the work tree contains.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -191,7 +191,7 @@ def blocks_of(view: FileView) -> list[ReviewBlock]:
             before = sections.pop()
             first, last = min(before[0], first), max(before[1], last)
         sections.append((first, last))
-    added = set(view.changed(old=False))
+    added, starts = set(view.changed(old=False)), {symbol.first_line for symbol in view.symbols}
     removed = {hunk.new if hunk.added else hunk.new + 1: hunk for hunk in view.hunks if hunk.removed}
     blocks = []
     for first, last in sections:
@@ -202,29 +202,23 @@ def blocks_of(view: FileView) -> list[ReviewBlock]:
                 rows += [Row("-", old, view.old.get(old, "")) for old in numbers]
             if number <= last and number in view.new:
                 rows.append(Row("+" if number in added else " ", number, view.new[number]))
-        for part in _cut(rows, {symbol.first_line for symbol in view.symbols}):
+        while rows:  # in parts of bounded length, cut before a definition in the second half if possible
+            end = size = 0
+            for row in rows[:MOST_LINES]:
+                if end and size + len(row.shown) >= MOST_CHARACTERS:
+                    break
+                size += len(row.shown) + 1
+                end += 1
+            if end < len(rows):
+                good = [n for n in range(end // 2, end) if rows[n].sign != "-" and rows[n].number in starts]
+                end = max(good[-1] if good else end, 1)
+            part, rows = tuple(rows[:end]), rows[end:]
             shown = {sign: [row.number for row in part if row.sign == sign] for sign in "+ -"}
             if shown["+"] or shown["-"]:
                 numbers_new = shown["+"] or shown[" "]
                 scope = view.enclosing(numbers_new[0], numbers_new[-1]) if numbers_new else None
                 blocks.append(ReviewBlock(view, part, scope.signature if scope is not None else ""))
     return blocks
-
-
-def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
-    """Split into parts of bounded length, if possible before a definition (a line in `starts`) in the second half."""
-    while rows:
-        end = size = 0
-        for row in rows[:MOST_LINES]:
-            if end and size + len(row.shown) >= MOST_CHARACTERS:
-                break
-            size += len(row.shown) + 1
-            end += 1
-        if end < len(rows):
-            good = [n for n in range(end // 2, end) if rows[n].sign != "-" and rows[n].number in starts]
-            end = max(good[-1] if good else end, 1)
-        yield tuple(rows[:end])
-        rows = rows[end:]
 
 
 def pack_blocks(blocks: Iterable[ReviewBlock], budget: int) -> list[tuple[ReviewBlock, ...]]:
