@@ -161,6 +161,9 @@ def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
     assert answer(asks, ANSWERS["search/replace"]).ok
 
 
+STEPS = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
+
+
 @pytest.mark.parametrize(
     ("form", "instruction", "text", "chosen"),
     [
@@ -170,6 +173,8 @@ def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
         ("function", "change task_2", SHOP[:2500], "function"),
         ("function", "make it round", SHOP[:900], "whole"),
         ("function", "change f", "def f():\n    pass\n", "whole"),
+        ("function", "step_3 shall return 4", STEPS, "function"),
+        ("function", "rename step_3 to last_step", STEPS, "whole"),  # a short file
         ("search", "total_price shall round", SHOP, "search"),
         ("diff", "total_price shall round", SHOP, "diff"),
     ],
@@ -210,11 +215,9 @@ def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
     assert result(prepared, "new.py") == "x = 1\n"
 
 
-def edited(
-    repo: GitRepo, request: str, reply: str, path: str = "shop.py", text: str = SHOP, *, form: Form = "whole"
-) -> str:
-    """The file after the answer of a small model."""
-    form = "function" if path == "shop.py" else form
+def edited(repo: GitRepo, request: str, reply: str, path: str = "shop.py", text: str = SHOP) -> str:
+    """The file after the answer of a small model; in long files only a part is requested."""
+    form: Form = "function" if path in {"shop.py", "m.js"} else "whole"
     prepared = prepare_edit(repo, request, form, targets=[Target(path)], text=text)
     seen = answer(prepared, reply)
     assert seen.ok, seen.text
@@ -225,13 +228,6 @@ def edited(
 @pytest.mark.parametrize("name", ANSWERS)
 def test_typical_mistakes_of_small_models_are_repaired(repo: GitRepo, name: str) -> None:
     assert edited(repo, "total_price shall round to cents", ANSWERS[name]) == EXPECTED
-
-
-def test_imports_are_moved_to_the_other_imports(repo: GitRepo) -> None:
-    text = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
-    reply = fenced("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{text}")
-    wanted = SHOP.replace(TOTAL, text).replace("import Path\n", "import Path\nimport math\n")
-    assert edited(repo, "total_price shall use fsum", reply) == wanted
 
 
 def test_a_second_answer_replaces_the_part_at_its_current_lines(repo: GitRepo) -> None:
@@ -267,6 +263,14 @@ REDIS = f"services:\n  redis:\n    image: redis:7\n{VOLUMES}  web:\n    image: w
 SCRIPT = "#!/bin/sh\nset -eu\n\nfor n in 1 2 3; do\n\techo $n\ndone\n"
 MAKE = "# Notes\n\nRun:\n\n```\nmake\n```\n\nThen:\n\n```\nmake test\n```\n\nDone.\n"
 SUM_PRICE = TOTAL.replace("total_price", "sum_price")
+FSUM = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
+WITH_FSUM = SHOP.replace(TOTAL, FSUM).replace("import Path\n", "import Path\nimport math\n")
+PARTS = "".join(f"  part{n}(x) {{\n    return x + {n};\n  }}\n\n" for n in range(60))
+CLASS = f"const fs = require('fs');\n\nclass Many {{\n{PARTS}}}\n"
+DOUBLED = CLASS.replace("return x + 7;", "return 2 * x + 7;")
+APP = "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(greet('world'))\n"
+COMMA = APP.replace("'hello ' + name", "f'hello, {name}'")
+GREETED = ("greet with a comma", "src/app.py", (APP, COMMA))
 
 
 @pytest.mark.parametrize(
@@ -291,9 +295,17 @@ SUM_PRICE = TOTAL.replace("total_price", "sum_price")
         # names of files
         ("count to 4", "bin/wait-for", (SCRIPT, SCRIPT.replace("2 3", "2 3 4")), ("bin/wait-for", SCRIPT.replace("2 3", "2 3 4"))),
         ("Rename Basket.total_price to Basket.sum_price", "shop.py", (SHOP, SHOP.replace(TOTAL, SUM_PRICE)), ("shop.py", SUM_PRICE)),
+        # an import moves to the other imports; a method of JavaScript
+        ("total_price shall use fsum", "shop.py", (SHOP, WITH_FSUM), ("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{FSUM}")),
+        ("part7 shall double x", "m.js", (CLASS, DOUBLED), ("javascript", "part7(x) {\n  return 2 * x + 7;\n}\n")),
+        # a whole file: below the end of its name or a language, only the first function, twice
+        (*GREETED, ("app.py", COMMA)),
+        (*GREETED, ("python", COMMA)),
+        (*GREETED, ("src/app.py", COMMA.partition("\n\n\n")[0] + "\n")),
+        (*GREETED, ("app.py", f"{COMMA}\n\n{COMMA}")),
     ],
 )  # fmt: skip
-def test_unrequested_changes_are_reverted(
+def test_an_answer_changes_only_what_was_requested(
     repo: GitRepo, request_: str, path: str, texts: tuple[str, str], reply: tuple[str, str]
 ) -> None:
     old, wanted = texts
@@ -310,32 +322,3 @@ def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:
     assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
     new = MAKE.replace("make test", "pytest")
     assert edited(repo, "say pytest", f"~~~n.md\n{new}~~~\n", "n.md", MAKE) == new
-
-
-def test_javascript_methods(repo: GitRepo) -> None:
-    methods = "".join(f"  part{n}(x) {{\n    return x + {n};\n  }}\n\n" for n in range(60))
-    text = f"const fs = require('fs');\n\nclass Many {{\n{methods}}}\n"
-    reply = "part7(x) {\n  return 2 * x + 7;\n}\n"
-    wanted = text.replace("return x + 7;", "return 2 * x + 7;")
-    shown = edited(repo, "part7 shall double x", fenced("javascript", reply), "m.js", text, form="function")
-    assert shown == wanted
-
-
-def test_whole_files(repo: GitRepo) -> None:
-    old = repo.read("src/app.py").decode()
-    new = old.replace("'hello ' + name", "f'hello, {name}'")
-    first = new.split("\n\n\n")[0] + "\n"
-    for path, text in (
-        ("app.py", new),
-        ("python", new),
-        ("src/app.py", first),
-        ("app.py", f"{new}\n\n{new}"),
-    ):
-        assert edited(repo, "greet with a comma", fenced(path, text), "src/app.py", old) == new
-
-
-def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
-    text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
-    for request, form in (("step_3 shall return 4", "function"), ("rename step_3 to last_step", "whole")):
-        prepared = prepare_edit(repo, request, targets=[Target("t.py")], text=text)
-        assert prepared.session.form == form

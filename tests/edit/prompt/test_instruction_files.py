@@ -54,17 +54,8 @@ def test_missing_binary_huge_and_invalid_entries_are_omitted_with_a_warning(tmp_
     (tmp_path / "bin.md").write_bytes(b"a\0b")
     (tmp_path / "loop.md").symlink_to("loop.md")
     entries = [
-        "bin.md",
-        "huge.md",
-        "no/*.md",
-        "gone.md",
-        "a\0b",
-        "x" * 5000,
-        "loop.md",
-        "[",
-        "**/*.md",
-        "../**",
-    ]
+        "bin.md", "huge.md", "no/*.md", "gone.md", "a\0b", "x" * 5000, "loop.md", "[", "**/*.md", "../**",
+    ]  # fmt: skip
     parts, warnings = collected(tmp_path, *entries)
     assert parts == [] and len(warnings) == len(entries), warnings
     assert "no such file: gone.md (named in the `context` option)" in warnings

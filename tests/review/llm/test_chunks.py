@@ -81,10 +81,8 @@ def test_blocks_are_packed_by_file_within_the_budget() -> None:
     assert paths == [["a", "b", "c"], ["c"], ["d"]]
     assert [block for part in parts for block in part] == blocks
     assert pack_blocks([], 100) == []
-    assert [len(part) for part in pack_blocks([new_file(str(n), 1) for n in range(FILES + 1)], 10**6)] == [
-        FILES,
-        1,
-    ]
+    many = pack_blocks([new_file(str(n), 1) for n in range(FILES + 1)], 10**6)
+    assert [len(part) for part in many] == [FILES, 1]
 
 
 @pytest.mark.parametrize(

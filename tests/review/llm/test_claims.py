@@ -13,14 +13,7 @@ from repoagent.review.change import ChangedLines
 from repoagent.review.finding import Finding, Level, Location, Suggestion
 from repoagent.review.llm import claims
 from repoagent.review.llm.chunks import FileView, view_of
-from repoagent.review.llm.claims import (
-    CODE_LINES,
-    Claim,
-    apply_suggestion,
-    merge_findings,
-    parse_finding,
-    verify_claim,
-)
+from repoagent.review.llm.claims import Claim, apply_suggestion, merge_findings, parse_finding, verify_claim
 from tests.review.builders import TOKEN, change_of, modified
 
 RULES = ("correctness", "security")
@@ -51,7 +44,7 @@ def parsed(body: str = BODY, **args: str) -> Claim:
         ({}, "title: a\nquote:\n| x\n", "what goes wrong"),
         ({}, BODY + "why: again\n", "two `why` sections"),
         ({}, "title: a\nquote:\n| x\ny\nwhy: b\n", "begin with a bar and some do not"),
-        ({}, "title: a\nquote:\n" + "| x\n" * (CODE_LINES + 1) + "why: b\n", "more than"),
+        ({}, "title: a\nquote:\n" + "| x\n" * (claims.CODE_LINES + 1) + "why: b\n", "more than"),
     ],
 )
 def test_invalid_tags(args: dict[str, str], body: str, reason: str) -> None:
@@ -67,13 +60,9 @@ def test_a_claim_with_everything() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "lines"), [("7", (7, 7)), ("7-9", (7, 9)), ("", (0, 0))])
-def test_line_numbers(text: str, lines: tuple[int, int]) -> None:
-    claim = parsed(lines=text)
-    assert (claim.first, claim.last) == lines
-
-
-def test_code_with_words_that_are_keys_and_code_without_bars() -> None:
+def test_line_numbers_and_code_with_words_that_are_keys_or_without_bars() -> None:
+    numbered = [parsed(lines=text) for text in ("7", "7-9", "")]
+    assert [(claim.first, claim.last) for claim in numbered] == [(7, 7), (7, 9), (0, 0)]
     yaml = parsed("title: t\nquote:\n| title: x\n| why: y\nwhy: w\n")
     assert yaml.quote == ("title: x", "why: y")
     assert parsed("title: t\nquote: x = 1\nwhy: w\n").quote == ("x = 1",)
