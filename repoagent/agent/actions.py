@@ -71,7 +71,11 @@ def render_action(action: Action) -> str:
     args = "".join(f' {key}="{value.translate(escaped)}"' for key, value in action.args.items())
     if not action.body:
         return f"<{action.kind}{args}/>"
-    mark = f' id="{unused_marker(action.body)}"' if needs_id(action.kind, action.body) else ""
+    # whether the body could end early or be misread without an id
+    is_unclear = "</" in action.body or re.search(rf"<{action.kind}(?![\w-])", action.body) is not None
+    mark = ""
+    if is_unclear or not quotes_are_closed(action.body):
+        mark = f' id="{unused_marker(action.body)}"'
     gap = "\n" if "\n" in action.body else ""
     return f"<{action.kind}{args}{mark}>{gap}{action.body}</{action.kind}{mark}>"
 
@@ -96,8 +100,3 @@ def closing_tag_pattern(name: str, mark: str | None) -> re.Pattern[str]:
 def quotes_are_closed(body: str) -> bool:
     """Whether every code fence and backtick in `body` is closed, so that the end of `body` is not inside code."""
     return len(_FENCE_LINE.findall(body)) % 2 == 0 and body.count("`") % 2 == 0
-
-
-def needs_id(name: str, body: str) -> bool:
-    """Whether `body` could end early or be misread without an id."""
-    return "</" in body or re.search(rf"<{name}(?![\w-])", body) is not None or not quotes_are_closed(body)

@@ -11,20 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from importlib.resources import files
 
+from repoagent.agent import web_fetch
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.state import Tool, check_arguments, report_usage_errors
-from repoagent.agent.web_fetch import (
-    LARGEST,
-    PORTS,
-    Network,
-    Url,
-    WebPage,
-    fetch,
-    ip_address,
-    not_public,
-    read_url,
-)
+from repoagent.agent.web_fetch import Network, Url, WebPage
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.process import start_program
@@ -101,7 +92,7 @@ class Browser:
 
     def _perform(self, action: Action) -> Observation:
         check_arguments(action, ("url",))
-        url = read_url(action.args.get("url") or action.body)
+        url = web_fetch.read_url(action.args.get("url") or action.body)
         by = self._require_approval(url)
         began = time.monotonic()
         net, remaining = self.net, self.seconds_left()
@@ -109,7 +100,7 @@ class Browser:
             net = replace(net, seconds=max(0.1, min(net.seconds, remaining)))
         event = {"kind": "browse", "url": str(url), "by": by}
         try:
-            page = fetch(url, net, self._follow)
+            page = web_fetch.fetch(url, net, self._follow)
             text = readable(page, self.wrap) if page.ok else ""
         except UsageError as error:
             self.audit({**event, "failed": str(error)})
@@ -122,7 +113,7 @@ class Browser:
             name = http.client.responses.get(page.status, "")
             sentences.append(f"The status was {f'{page.status} {name}'.strip()}.")
         if page.cut:
-            sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
+            sentences.append(f"Only the first {web_fetch.LARGEST >> 20} MB were read.")
         if text.strip():
             sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
         elif page.ok:
@@ -135,12 +126,12 @@ class Browser:
         if mask(str(url)) != str(url):
             raise UsageError("URLs with a key or token are not fetched.")
         digits = url.host.strip("[]")
-        if ip_address(digits) is not None and not self.net.may(digits):
-            raise not_public(url, digits)
+        if web_fetch.ip_address(digits) is not None and not self.net.may(digits):
+            raise web_fetch.not_public(url, digits)
         notes = [why]
         if url.scheme == "http":
             notes.append("the connection is not encrypted: others can read the page and change it")
-        if url.port != PORTS[url.scheme]:
+        if url.port != web_fetch.PORTS[url.scheme]:
             notes.append(f"port {url.port} is not the standard one")
         patterns = (f"browse:{url.site}/*",)
         verdict = self.gate.decide(
@@ -152,7 +143,7 @@ class Browser:
 
     def _follow(self, old: Url, new: Url) -> None:
         """Raise UsageError for a refused redirect; another host needs its own approval."""
-        if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
+        if new.host != old.host or new.port not in {old.port, web_fetch.PORTS[new.scheme]}:
             self._require_approval(new, f"{old.site} redirects there")
             return
         for rule in self.gate.deny:

@@ -29,9 +29,9 @@ def text(description: str, maximum: int = PATH_LENGTH) -> Schema:
     return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description}
 
 
-def integer(description: str, minimum: int, maximum: int) -> Schema:
-    """Return the schema of an integer from `minimum` to `maximum`, inclusive."""
-    return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
+def integer(description: str, maximum: int) -> Schema:
+    """Return the schema of an integer from 1 to `maximum`, inclusive."""
+    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
 
 
 def boolean(description: str) -> Schema:

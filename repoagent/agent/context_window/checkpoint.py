@@ -124,9 +124,7 @@ def body_of(text: str) -> str:
     return quoted[-1].content.removesuffix("\n") if quoted else text
 
 
-def facts_from_turns(
-    turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *, plan: str = ""
-) -> CheckpointFacts:
+def facts_from_turns(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> CheckpointFacts:
     """The changed files and the commands according to the conversation."""
     changed: dict[str, None] = {}
     commands: dict[str, str] = {}
@@ -138,9 +136,8 @@ def facts_from_turns(
                 command = " ".join(action.body.split())
                 commands.pop(command, None)
                 commands[command] = _ended(observation)
-    return CheckpointFacts(
-        plan, tuple(changed), tuple(f"{status}: {command}" for command, status in commands.items())
-    )
+    ended = tuple(f"{status}: {command}" for command, status in commands.items())
+    return CheckpointFacts("", tuple(changed), ended)
 
 
 def _steps(

@@ -160,10 +160,8 @@ def shorten(text: str, most: int, note: str) -> str:
     )
 
 
-def spill_long_results(
-    tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT
-) -> Tool:
-    """Wrap `tool` so that a result of more than `limit` bytes is shortened and its full contents are saved in `folder`.
+def spill_long_results(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str) -> Tool:
+    """Wrap `tool` so that a result of more than LIMIT bytes is shortened and its full contents are saved in `folder`.
 
     `shown_as` converts a saved file's path to the one that the `read` tool accepts; these paths are added to `data` as
     `spilled`. Raises Refused if a file cannot be written.
@@ -171,7 +169,7 @@ def spill_long_results(
 
     def perform(action: Action) -> Observation:
         result = tool.perform(action)
-        text, files = spill_text(result.text, folder, shown_as, limit)
+        text, files = spill_text(result.text, folder, shown_as)
         if not files:
             return result
         data = {**result.data, "spilled": [shown_as(file) for file in files]}

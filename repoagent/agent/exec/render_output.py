@@ -91,8 +91,6 @@ def explain_exit_code(text: str, exit_code: int | None, output: str) -> str:
     failed = exit_code != 1 or reading.doubt or any(f"{name}: " in output for name in names)
     if failed or not all(map(only_reads, commands)):
         return ""
-    return (
-        "no match"
-        if names & {"grep", "egrep", "fgrep", "rg"}
-        else "they differ" * bool(names & {"diff", "cmp"})
-    )
+    if names & {"grep", "egrep", "fgrep", "rg"}:
+        return "no match"
+    return "they differ" if names & {"diff", "cmp"} else ""

@@ -19,17 +19,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch import seccomp
-from repoagent.agent.sandbox.launch.syscalls import (
-    DEVICE,
-    READ,
-    READ_DIR,
-    READ_FILE,
-    WRITE,
-    WRITE_FILE,
-    is_within,
-    landlock_abi,
-)
+from repoagent.agent.sandbox.launch import seccomp, syscalls
 from repoagent.agent.sandbox.mounts import plan_mounts, protected_names, shielded_names, writable_roots
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
@@ -118,12 +108,13 @@ class Sandbox:
         if self.mounting:
             closed = plan_mounts(policy).narrow
         else:
-            closed = not policy.read_only and any(is_within(path, top) for path in protected_names(policy))
+            protected = protected_names(policy)
+            closed = not policy.read_only and any(syscalls.is_within(path, top) for path in protected)
         return (_CLOSED,) if closed else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """A sentence for each part of `policy` that cannot be enforced on this machine."""
-        abi = landlock_abi()
+        abi = syscalls.landlock_abi()
         limits = [*self.narrows(policy)]
         if self.mounting:
             limits += [_ABSTRACT_SOCKETS] if policy.network and abi < 6 else []
@@ -144,16 +135,16 @@ def _rules(policy: Policy, *, mounting: bool) -> Iterator[tuple[str, int, list[s
         top = os.path.realpath(policy.top)
         shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
         protected = [*protected_names(policy), *shielded]
-    yield "/", READ_DIR, []
-    yield "/", READ, hidden
-    yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
-    yield os.path.realpath(policy.scratch), WRITE, []
-    yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
+    yield "/", syscalls.READ_DIR, []
+    yield "/", syscalls.READ, hidden
+    yield from ((root, syscalls.WRITE, [*protected, *hidden]) for root in writable_roots(policy))
+    yield os.path.realpath(policy.scratch), syscalls.WRITE, []
+    yield from ((f"/dev/{name}", syscalls.DEVICE, []) for name in _DEVICES)
     if mounting:
-        yield from ((path, WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
-        yield "/dev/pts", DEVICE | READ_DIR, []
+        yield from ((path, syscalls.WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
+        yield "/dev/pts", syscalls.DEVICE | syscalls.READ_DIR, []
         if os.geteuid():  # /proc/self/comm and the like; root could change the system there
-            yield "/proc", READ_FILE | WRITE_FILE, []
+            yield "/proc", syscalls.READ_FILE | syscalls.WRITE_FILE, []
 
 
 def prepare_scratch(policy: Policy) -> Path:
@@ -231,7 +222,7 @@ def candidates() -> Iterator[Sandbox]:
     """The kinds of sandbox that this machine may support, best first."""
     if sys.platform != "linux":
         return
-    supported = landlock_abi() and seccomp.supported()
+    supported = syscalls.landlock_abi() and seccomp.supported()
     if supported:
         yield Sandbox()
     folders = [part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")]

@@ -226,14 +226,14 @@ def _release_streams(limits: ProcessLimits) -> None:
     os.close(null)
 
 
-def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
-    """Kill everything below this process (`root`, a subreaper) until nothing is left or `patience` seconds are over.
+def _kill_all(root: int, groups: list[int]) -> None:
+    """Kill everything below this process (`root`, a subreaper) until nothing is left or 5 seconds are over.
 
     A process group is killed in one step, so its processes cannot escape by forking. The rest is searched repeatedly: a
     process with a pending SIGKILL cannot fork any more.
     """
     _raise_priority()
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + 5.0
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
