@@ -55,16 +55,12 @@ NAMES = {*(tool.name for tool in (*OWN, *CALLED)), "edit"}
 
 SCHEMAS = {  # the arguments, those that are required, and a part of the description
     "read": (("path", "lines", "symbol"), ("path",), 'read(path="FILE", lines="10-80") shows'),
-    "run": (
-        ("timeout", "body"),
-        ("body",),
-        'run(body="SHELL COMMAND") runs it as $TMPDIR/NAME; timeout="600"',
-    ),
+    "run": (("timeout", "body"), ("body",), 'run(body="SHELL COMMAND") runs it as $TMPDIR/NAME; timeout="600"'),
     "task": (("add", "under", "n", "state", "title", "body"), (), 'task(n="1.2") changes one'),
     "delegate": (("kind", "body"), ("kind", "body"), 'then wait(child="c1").'),
     "wait": (("child", "command", "for"), (), 'wait(command="b1") waits;'),
     "strange": (("body",), (), "strange says nothing of its tag"),
-}
+}  # fmt: skip
 
 
 def test_schema_is_derived_from_the_text() -> None:
@@ -110,37 +106,31 @@ def sent(conversation: tuple[Turn, ...], blocks: ReplyBlocks = BLOCKS) -> Sequen
     )
 
 
-@pytest.mark.parametrize(
-    ("conversation", "answers"),
-    [
-        (
-            turns(seen("read"), seen("run", "no"), seen("repeated", extra="repeated"), extra_turn("user", "hm", "message")),
-            [("c1", False), ("c2", True), ("", False), ("", False)],
+@pytest.mark.parametrize(("conversation", "answers"), [
+    (
+        turns(seen("read"), seen("run", "no"), seen("repeated", extra="repeated"), extra_turn("user", "hm", "message")),
+        [("c1", False), ("c2", True), ("", False), ("", False)],
+    ),
+    (  # the observation of an action that was written as a tag is text
+        turns(
+            seen("message"), seen("run"), seen("read"), seen("skipped", "no"),
+            text='<message>hi</message>\n<run>b</run>\n<read path="c"/>\n<read path="a"/>\n',
         ),
-        (  # the observation of an action that was written as a tag is text
-            turns(
-                seen("message"), seen("run"), seen("read"), seen("skipped", "no"),
-                text='<message>hi</message>\n<run>b</run>\n<read path="c"/>\n<read path="a"/>\n',
-            ),
-            [("", False), ("c2", False), ("", False), ("c1", True)],
-        ),
-    ],
-)  # fmt: skip
+        [("", False), ("c2", False), ("", False), ("c1", True)],
+    ),
+])  # fmt: skip
 def test_results_answer_calls(conversation: tuple[Turn, ...], answers: list[tuple[str, bool]]) -> None:
     _, reply, results = sent(conversation)
     assert reply.blocks is not None
     assert [(part.answers, part.failed) for part in results.parts] == answers
 
 
-@pytest.mark.parametrize(
-    "conversation",
-    [
-        turns(seen("read")),  # interrupted by a kill or a message of the user
-        turns(seen("read"), seen("run"), text='<read path="a"/>\n'),  # edited by hand
-        turns(seen("correction", extra="correction")),
-        turns(seen("checkpoint", extra="checkpoint")),
-    ],
-)
+@pytest.mark.parametrize("conversation", [
+    turns(seen("read")),  # interrupted by a kill or a message of the user
+    turns(seen("read"), seen("run"), text='<read path="a"/>\n'),  # edited by hand
+    turns(seen("correction", extra="correction")),
+    turns(seen("checkpoint", extra="checkpoint")),
+])  # fmt: skip
 def test_reply_with_missing_results_is_text(conversation: tuple[Turn, ...]) -> None:
     _, reply, results = sent(conversation)
     assert reply.blocks is None and not any(part.answers for part in results.parts)

@@ -118,24 +118,21 @@ ON = "<finish>x</finish>"
 READ, OF_B = '<read path="a"/>', '<read path="b"/>'
 
 
-@pytest.mark.parametrize(
-    ("replies", "verdicts", "done", "expected"),
-    [
-        ((*THREE, ON), (), [], "not closed"),
-        ((*THREE, "<run>ok</run>", *THREE, ON), (), ["run ok"], "not closed"),
-        (("", ON), (), [], "empty"),
-        ([f"try {n}\n{DIFF}" for n in range(4)], [refusal(f"reason {n}") for n in range(3)], ["edit"] * 4, "reason 2"),
-        ([*(f'try {n}\n{DIFF}<read path="{n}"/>' for n in range(7)), ON], (*[refusal()] * 3, APPLIED, *[refusal()] * 3),
-         [done for n in range(7) for done in ("edit", f"read {n}")], "content of 6"),
-        ((READ, '<read  path="a"/>\n', ON), (), ["read a"] * 2, "exactly this"),
-        ((READ, OF_B, READ, OF_B, ON), (), ["read a", "read b"] * 2, "exactly this"),
-        ((READ, f" <think>x</think>\n{OF_B}", ON), (), ["read a", "read b"], "content of b"),
-        ((*["<run>make test</run>"] * 5, ON), (), ["run make test"] * 5, "exit 0, call 5"),
-        (("I read it.\nObservation: it is fine", ON), (), [], "another speaker"),
-        ((f"{DIFF}\nHuman: and y too\n{OTHER}", ON), (), ["edit"], "dropped"),
-        ((f"{DIFF}{READ}", OTHER), (), ["edit", "read a", "edit"], "content of a"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("replies", "verdicts", "done", "expected"), [
+    ((*THREE, ON), (), [], "not closed"),
+    ((*THREE, "<run>ok</run>", *THREE, ON), (), ["run ok"], "not closed"),
+    (("", ON), (), [], "empty"),
+    ([f"try {n}\n{DIFF}" for n in range(4)], [refusal(f"reason {n}") for n in range(3)], ["edit"] * 4, "reason 2"),
+    ([*(f'try {n}\n{DIFF}<read path="{n}"/>' for n in range(7)), ON], (*[refusal()] * 3, APPLIED, *[refusal()] * 3),
+     [done for n in range(7) for done in ("edit", f"read {n}")], "content of 6"),
+    ((READ, '<read  path="a"/>\n', ON), (), ["read a"] * 2, "exactly this"),
+    ((READ, OF_B, READ, OF_B, ON), (), ["read a", "read b"] * 2, "exactly this"),
+    ((READ, f" <think>x</think>\n{OF_B}", ON), (), ["read a", "read b"], "content of b"),
+    ((*["<run>make test</run>"] * 5, ON), (), ["run make test"] * 5, "exit 0, call 5"),
+    (("I read it.\nObservation: it is fine", ON), (), [], "another speaker"),
+    ((f"{DIFF}\nHuman: and y too\n{OTHER}", ON), (), ["edit"], "dropped"),
+    ((f"{DIFF}{READ}", OTHER), (), ["edit", "read a", "edit"], "content of a"),
+])  # fmt: skip
 def test_failure_is_returned_to_the_model(
     replies: Sequence[str], verdicts: Sequence[Observation], done: list[str], expected: str
 ) -> None:
@@ -149,19 +146,16 @@ NO = Refused("the change was refused")
 TRIES = [f"try {n}\n{DIFF}" for n in range(9)]
 
 
-@pytest.mark.parametrize(
-    ("replies", "verdicts", "error", "message"),
-    [
-        ([READ], (), LimitReached, "no more calls"),
-        ([*THREE, "<run>d", ON], (), ModelError, "malformed after 3 corrections"),
-        (TRIES, [*[refusal()] * 3, Observation("edit", "no", ok=False, error=NO)], Refused, "the change was"),
-        ([text for n in range(5) for text in (TRIES[n], f'<read path="{n}"/>')], [refusal(f"reason {n}") for n in range(5)],
-         Refused, "reason 3"),
-        ([DIFF] * 9, [refusal()] * 9, Refused, "does not fit"),
-        ([READ] * 9, (), ModelError, "stuck in a loop"),
-        ([READ, OF_B] * 5, (), ModelError, "stuck in a loop"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("replies", "verdicts", "error", "message"), [
+    ([READ], (), LimitReached, "no more calls"),
+    ([*THREE, "<run>d", ON], (), ModelError, "malformed after 3 corrections"),
+    (TRIES, [*[refusal()] * 3, Observation("edit", "no", ok=False, error=NO)], Refused, "the change was"),
+    ([text for n in range(5) for text in (TRIES[n], f'<read path="{n}"/>')], [refusal(f"reason {n}") for n in range(5)],
+     Refused, "reason 3"),
+    ([DIFF] * 9, [refusal()] * 9, Refused, "does not fit"),
+    ([READ] * 9, (), ModelError, "stuck in a loop"),
+    ([READ, OF_B] * 5, (), ModelError, "stuck in a loop"),
+])  # fmt: skip
 def test_repeated_failure_is_raised(
     replies: Sequence[str], verdicts: Sequence[Observation], error: type[Exception], message: str
 ) -> None:
@@ -178,17 +172,14 @@ def test_failed_check_is_returned_and_finally_raised() -> None:
     assert caught.value is error
 
 
-@pytest.mark.parametrize(
-    ("reply", "done"),
-    [
-        (f"<read/>\n{OF_B}\n<run>ls</run>\n<run>make</run>", ["read None", "read b", "run ls", "run make"]),
-        (f"<read/>\n{DIFF}", ["read None", "edit"]),
-        ("<run>false</run>\n<run>make</run>\n<finish>ok</finish>", ["run false", "run make"]),
-        ("<run>denied</run>\n<run>make</run>\n<run>ls</run>", ["run denied", "run ls"]),
-        ("<read/>\n<finish>ok</finish>", ["read None"]),
-        ("<run>false</run>\n<message>hm</message>\n<finish>ok</finish>", ["run false"]),
-    ],
-)
+@pytest.mark.parametrize(("reply", "done"), [
+    (f"<read/>\n{OF_B}\n<run>ls</run>\n<run>make</run>", ["read None", "read b", "run ls", "run make"]),
+    (f"<read/>\n{DIFF}", ["read None", "edit"]),
+    ("<run>false</run>\n<run>make</run>\n<finish>ok</finish>", ["run false", "run make"]),
+    ("<run>denied</run>\n<run>make</run>\n<run>ls</run>", ["run denied", "run ls"]),
+    ("<read/>\n<finish>ok</finish>", ["read None"]),
+    ("<run>false</run>\n<message>hm</message>\n<finish>ok</finish>", ["run false"]),
+])  # fmt: skip
 def test_failure_skips_only_actions_that_need_it(reply: str, done: list[str]) -> None:
     game = play(reply, "<reject>no</reject>")
     assert (game.table.done, game.outcome.kind) == (done, "rejected")
@@ -314,15 +305,12 @@ def test_last_commit_message_and_all_notes_count() -> None:
     assert message_and_notes(game.table.tools(), game.outcome.state) == ("Two", ("a", "b"))
 
 
-@pytest.mark.parametrize(
-    ("replies", "kind", "text"),
-    [
-        (["<think>hm</think>\nWhich of the two do you mean?"], "answered", "Which of the two do you mean?"),
-        (["I have changed it."], "answered", "I have changed it."),
-        (['<reject why="not needed"/>'], "rejected", "not needed"),
-        (["<think>a</think>", "<message>wait</message>", "<finish>x</finish>"], "finished", "x"),
-    ],
-)
+@pytest.mark.parametrize(("replies", "kind", "text"), [
+    (["<think>hm</think>\nWhich of the two do you mean?"], "answered", "Which of the two do you mean?"),
+    (["I have changed it."], "answered", "I have changed it."),
+    (['<reject why="not needed"/>'], "rejected", "not needed"),
+    (["<think>a</think>", "<message>wait</message>", "<finish>x</finish>"], "finished", "x"),
+])  # fmt: skip
 def test_end_of_a_run(replies: list[str], kind: str, text: str) -> None:
     outcome = play(*replies).outcome
     assert (outcome.kind, outcome.text) == (kind, text)

@@ -147,17 +147,14 @@ def test_change_leaves_the_other_tasks(plan: Plan, note: str, state: TaskState) 
     assert {task.id: task.state for task in after.tasks}[id] == state
 
 
-@pytest.mark.parametrize(
-    ("args", "why"),
-    [
-        ({"n": "9"}, "no task 9: the tasks are 1, 2, 3"),
-        ({"add": "  "}, "needs a title"),
-        ({"add": "x", "n": "1"}, "either"),
-        ({"state": "done"}, "id= only marks"),
-        ({"n": "1", "state": "ready"}, "unknown state"),
-        ({"n": "1", "under": "2"}, "unknown argument under"),
-    ],
-)
+@pytest.mark.parametrize(("args", "why"), [
+    ({"n": "9"}, "no task 9: the tasks are 1, 2, 3"),
+    ({"add": "  "}, "needs a title"),
+    ({"add": "x", "n": "1"}, "either"),
+    ({"state": "done"}, "id= only marks"),
+    ({"n": "1", "state": "ready"}, "unknown state"),
+    ({"n": "1", "under": "2"}, "unknown argument under"),
+])  # fmt: skip
 def test_invalid_action_is_refused(args: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         ask(Plan(THREE), **args)

@@ -24,7 +24,7 @@ from repoagent.agent.python_tool import KernelSession, find_interpreter
 from repoagent.agent.sandbox.confine import Sandbox, find_sandbox, unconfined_command, why_ended
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from repoagent.agent.sandbox.policy import Policy, scrub_environment
-from tests.agent.sandbox.targets import until
+from tests.llm.helpers import gone, soon
 
 
 class PythonTool:
@@ -142,9 +142,8 @@ def test_choice_of_the_interpreter(tmp_path: Path) -> None:
     assert find_interpreter(top, {}, confined=True) == sys.executable
     own = environment("top/.venv")
     assert find_interpreter(top, {}, confined=True) == own
-    assert (
-        find_interpreter(top, {}, confined=False) == sys.executable
-    )  # a file of the repository is not trusted
+    # a file of the repository is not trusted
+    assert find_interpreter(top, {}, confined=False) == sys.executable
     assert find_interpreter(top, {"VIRTUAL_ENV": str(top / ".venv")}, confined=False) == own
     active = environment("active")
     assert find_interpreter(top, {"VIRTUAL_ENV": str(tmp_path / "active")}, confined=True) == active
@@ -235,7 +234,7 @@ def test_kernel_ends_with_its_parent(tmp_path: Path) -> None:
     found = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert found.returncode == -signal.SIGKILL
     pid = int(next(line for line in found.stdout.splitlines() if line.isdecimal()))
-    until(lambda: not Path(f"/proc/{pid}").exists())
+    assert soon(lambda: gone(pid))
 
 
 @pytest.mark.soak

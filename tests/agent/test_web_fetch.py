@@ -9,7 +9,6 @@ import signal
 import socket
 import socketserver
 import ssl
-import subprocess
 import threading
 import time
 import zlib
@@ -26,6 +25,7 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.browse_tool import Browser
 from repoagent.agent.web_fetch import Network, is_public, read_url
+from tests.llm.helpers import certified
 
 Answer = bytes | Callable[[socket.socket], None]
 
@@ -251,25 +251,22 @@ def _again_and_again(connection: socket.socket) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("page", "expected"),
-    [
-        (_slowly, "within 0.4 s"),
-        (_again_and_again, "within 0.4 s"),
-        (lambda _: time.sleep(0.6), "within 0.4 s"),
-        (b"", "invalid response from http://one.test"),
-        (b"nonsense\r\n\r\n", "invalid response from http://one.test"),
-        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000 + b"\r\n\r\n", "invalid response from http://one.test"),
-        (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 60_000 + b"\r\n", "invalid response from http://one.test"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "invalid response from http://one.test"),
-        (answer(b"half", content_length="10"), "invalid response from http://one.test"),
-        (answer(b"no gzip", content_encoding="gzip"), "invalid response from http://one.test"),
-        (answer(b"x", content_encoding="br"), "the response has the encoding br, which was not requested"),
-        (answer(b"%PDF-1.7", content_type="application/pdf"), "is of type application/pdf; only pages and text"),
-        (answer(b"x", content_type="image/\x1b[31m"), "is of an unknown type; only pages and text"),
-        (answer(b"\0\1\2"), "is binary"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "expected"), [
+    (_slowly, "within 0.4 s"),
+    (_again_and_again, "within 0.4 s"),
+    (lambda _: time.sleep(0.6), "within 0.4 s"),
+    (b"", "invalid response from http://one.test"),
+    (b"nonsense\r\n\r\n", "invalid response from http://one.test"),
+    (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000 + b"\r\n\r\n", "invalid response from http://one.test"),
+    (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 60_000 + b"\r\n", "invalid response from http://one.test"),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "invalid response from http://one.test"),
+    (answer(b"half", content_length="10"), "invalid response from http://one.test"),
+    (answer(b"no gzip", content_encoding="gzip"), "invalid response from http://one.test"),
+    (answer(b"x", content_encoding="br"), "the response has the encoding br, which was not requested"),
+    (answer(b"%PDF-1.7", content_type="application/pdf"), "is of type application/pdf; only pages and text"),
+    (answer(b"x", content_type="image/\x1b[31m"), "is of an unknown type; only pages and text"),
+    (answer(b"\0\1\2"), "is binary"),
+])  # fmt: skip
 def test_bad_server_is_reported(bench: Bench, page: Answer, expected: str) -> None:
     bench.site.pages = {"/": page}
     began = time.monotonic()
@@ -297,11 +294,8 @@ def test_other_statuses(bench: Bench) -> None:
         bench.site.pages = {"/": answer(b"why", status)}
         seen = bench()
         assert not seen.ok and f"The status was {status[:3]}" in seen.text
-        assert (
-            "why" not in seen.text
-            and "Oh No" not in seen.text
-            and bench.events[-1]["status"] == int(status[:3])
-        )
+        assert "why" not in seen.text and "Oh No" not in seen.text
+        assert bench.events[-1]["status"] == int(status[:3])
     bench.site.pages = {"/": answer(b"", "204 No Content")}
     seen = bench()
     assert seen.ok and "The page has no text" in seen.text and bench.events[-1]["status"] == 204
@@ -355,15 +349,8 @@ def test_interrupt_is_not_delayed(bench: Bench) -> None:
 def test_certificates(bench: Bench, tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
-    pem = str(tmp_path / "both.pem")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-subj", "/CN=one.test", "-addext", "subjectAltName=DNS:one.test", "-keyout", pem, "-out", pem],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
-    trust = partial(ssl.create_default_context, cafile=pem)
+    context, certificate = certified("DNS:one.test", tmp_path)
+    trust = partial(ssl.create_default_context, cafile=certificate)
     site, plain = bench.site, bench.site.respond
 
     def secure(connection: socket.socket) -> None:

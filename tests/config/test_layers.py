@@ -148,19 +148,16 @@ def test_a_configuration_that_is_a_link_is_refused(layout: Layout, tmp_path: Pat
         load_settings(layout, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("max_turns", "0", "an integer, 1 or more"),
-        ("max_turns", "many", "an integer, 1 or more"),
-        ("max_cost", "-1", "a number, 0 or more, or none"),
-        ("max_cost", "nan", "a number, 0 or more, or none"),
-        ("commit__trailers", "maybe", "true or false"),
-        ("edit__scope", "all", "files, neighbors or repo"),
-        ("commit__trailer", "Helped by", "the name of a trailer"),
-        ("model", " ", "PROVIDER/NAME"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "allowed"), [
+    ("max_turns", "0", "an integer, 1 or more"),
+    ("max_turns", "many", "an integer, 1 or more"),
+    ("max_cost", "-1", "a number, 0 or more, or none"),
+    ("max_cost", "nan", "a number, 0 or more, or none"),
+    ("commit__trailers", "maybe", "true or false"),
+    ("edit__scope", "all", "files, neighbors or repo"),
+    ("commit__trailer", "Helped by", "the name of a trailer"),
+    ("model", " ", "PROVIDER/NAME"),
+])  # fmt: skip
 def test_an_invalid_value_names_origin_key_value_and_allowed_values(
     name: str, value: str, allowed: str
 ) -> None:
@@ -241,19 +238,16 @@ def test_comments_order_and_other_values_stay(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "key", "text", "after"),
-    [
-        ("", "models.openai/gpt-4.1.input", "2.5", '[models."openai/gpt-4.1"]\ninput = 2.5\n'),
-        ("", "context", "a.md\nb.md", 'context = ["a.md", "b.md"]\n'),
-        ("", "max_cost", "none", 'max_cost = "none"\n'),
-        ("", "maxTokens", "1k", "max_tokens = 1024\n"),
-        ("maxTurns = 3\n", "max_turns", "4", "maxTurns = 4\n"),
-        ("commit.trailers = true\n", "commit.trailers", "off", "commit.trailers = false\n"),
-        ("commit.trailers = true\n", "commit.trailer", "By", 'commit.trailers = true\ncommit.trailer = "By"\n'),
-        ("commit = { trailers = true }\n", "commit.trailers", "off", "commit = { trailers = false }\n"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "key", "text", "after"), [
+    ("", "models.openai/gpt-4.1.input", "2.5", '[models."openai/gpt-4.1"]\ninput = 2.5\n'),
+    ("", "context", "a.md\nb.md", 'context = ["a.md", "b.md"]\n'),
+    ("", "max_cost", "none", 'max_cost = "none"\n'),
+    ("", "maxTokens", "1k", "max_tokens = 1024\n"),
+    ("maxTurns = 3\n", "max_turns", "4", "maxTurns = 4\n"),
+    ("commit.trailers = true\n", "commit.trailers", "off", "commit.trailers = false\n"),
+    ("commit.trailers = true\n", "commit.trailer", "By", 'commit.trailers = true\ncommit.trailer = "By"\n'),
+    ("commit = { trailers = true }\n", "commit.trailers", "off", "commit = { trailers = false }\n"),
+])  # fmt: skip
 def test_how_it_is_written(tmp_path: Path, before: str, key: str, text: str, after: str) -> None:
     path = tmp_path / "config.toml"
     path.write_text(before)
@@ -261,16 +255,13 @@ def test_how_it_is_written(tmp_path: Path, before: str, key: str, text: str, aft
     assert path.read_text() == after
 
 
-@pytest.mark.parametrize(
-    ("before", "key", "text", "says"),
-    [
-        ("", "modle", "x", "did you mean model"),
-        ("", "max_turns", "many", "invalid value 'many' for max_turns"),
-        ("commit = 3", "commit.trailers", "off", "commit must be a table"),
-        ("a = ", "max_turns", "3", "not valid TOML"),
-        ("\udcff", "max_turns", "3", "not valid TOML"),
-    ],
-)
+@pytest.mark.parametrize(("before", "key", "text", "says"), [
+    ("", "modle", "x", "did you mean model"),
+    ("", "max_turns", "many", "invalid value 'many' for max_turns"),
+    ("commit = 3", "commit.trailers", "off", "commit must be a table"),
+    ("a = ", "max_turns", "3", "not valid TOML"),
+    ("\udcff", "max_turns", "3", "not valid TOML"),
+])  # fmt: skip
 def test_a_refusal_leaves_the_file_as_it_was(
     tmp_path: Path, before: str, key: str, text: str, says: str
 ) -> None:

@@ -1,8 +1,10 @@
-"""A request, a scripted model, one attempt at any model, and whether a process is gone."""
+"""A request, a scripted model, one attempt at any model, a certificate, and whether a process is gone."""
 
 from __future__ import annotations
 
 import os
+import ssl
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +59,19 @@ def refused(model: Any, kind: type[ModelError] = ModelError, request: Request | 
     return raised.value
 
 
+def certified(name: str, folder: Path) -> tuple[ssl.SSLContext, str]:
+    """The context of a server with a self-signed certificate for `name` (DNS:... or IP:...), and the file with it."""
+    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", f"/CN={name.partition(':')[2]}", "-addext", f"subjectAltName={name}", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context, certificate
+
+
 def gone(process: int) -> bool:
     """Whether the process has ended; it may be a zombie."""
     try:
@@ -67,8 +82,9 @@ def gone(process: int) -> bool:
     return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
-def soon(true: Callable[[], bool], seconds: float = 5) -> bool:
+def soon(true: Callable[[], object], seconds: float = 20) -> bool:
+    """Wait until `true` is; False if it takes longer than `seconds`."""
     until = time.monotonic() + seconds
     while not true() and time.monotonic() < until:
         time.sleep(0.02)
-    return true()
+    return bool(true())

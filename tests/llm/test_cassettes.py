@@ -66,18 +66,15 @@ def test_a_request_that_was_not_recorded_is_an_error(path: Path) -> None:
         call(replay, recorded)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b'{"version": 2, "key": "k"}\n', "version 2"),
-        (b'{"version": 1, "key": "k"}\n', "line 1"),
-        (b'\n{"version": 1, "key": "k", "reply": "x", "stop": "later", "usage": {}, "model": "m"}\n', "line 2"),
-        (b'{"version": 1, "key": "k", "reply": 5, "stop": "end", "usage": {}, "model": "m"}\n', "line 1"),
-        (b"torn {", "line 1"),
-        (b"[]", "line 1"),
-        (None, "cannot read the cassette"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "words"), [
+    (b'{"version": 2, "key": "k"}\n', "version 2"),
+    (b'{"version": 1, "key": "k"}\n', "line 1"),
+    (b'\n{"version": 1, "key": "k", "reply": "x", "stop": "later", "usage": {}, "model": "m"}\n', "line 2"),
+    (b'{"version": 1, "key": "k", "reply": 5, "stop": "end", "usage": {}, "model": "m"}\n', "line 1"),
+    (b"torn {", "line 1"),
+    (b"[]", "line 1"),
+    (None, "cannot read the cassette"),
+])  # fmt: skip
 def test_an_unusable_cassette(path: Path, content: bytes | None, words: str) -> None:
     if content is not None:
         path.write_bytes(content)

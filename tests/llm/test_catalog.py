@@ -20,9 +20,7 @@ def test_the_list_is_whole() -> None:
     models = _data()["models"]
     known = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-2")
     assert models.keys() >= {f"anthropic/{name}" for name in known}
-    columns = {
-        "input", "output", "cache_read", "cache_write", "long_above", "long", "context", "max_output", "format",
-    }  # fmt: skip
+    columns = {"input", "output", "cache_read", "cache_write", "long_above", "long", "context", "max_output", "format"}  # fmt: skip
     for name, row in models.items():
         found = model_info(name)
         assert found.price is not None, name
@@ -36,15 +34,12 @@ def test_the_list_is_whole() -> None:
         assert {*row.get("takes", ())} <= {"image", "pdf"}
 
 
-@pytest.mark.parametrize(
-    ("model", "usage", "cost"),
-    [
-        ("sonnet-5-5", Usage(1_000_000, 100_000, 2_000_000, 400_000), 2 + 1 + 0.2 + 1),
-        ("sonnet-5-5-20260901", Usage(1_000_000), 2),
-        ("haiku-5-5", Usage(100_000, 1000), 0.01 + 0.0005),
-        ("haiku-5-5", Usage(1, 1000, cache_read=100_000), 0.005 + 0.0025),  # a long prompt
-    ],
-)
+@pytest.mark.parametrize(("model", "usage", "cost"), [
+    ("sonnet-5-5", Usage(1_000_000, 100_000, 2_000_000, 400_000), 2 + 1 + 0.2 + 1),
+    ("sonnet-5-5-20260901", Usage(1_000_000), 2),
+    ("haiku-5-5", Usage(100_000, 1000), 0.01 + 0.0005),
+    ("haiku-5-5", Usage(1, 1000, cache_read=100_000), 0.005 + 0.0025),  # a long prompt
+])  # fmt: skip
 def test_a_call_is_priced(model: str, usage: Usage, cost: float) -> None:
     price = model_info(f"anthropic/claude-{model}").price
     assert price is not None
@@ -77,39 +72,27 @@ def test_the_users_configuration_has_priority() -> None:
         model_info(SONNET, {SONNET: {"input": 1}})
 
 
-@pytest.mark.parametrize(
-    ("spec", "billions"),
-    [
-        ("ollama/qwen2.5-coder:1.5b", 1.5),
-        ("local/~/models/Qwen2.5-Coder-7B-Instruct-Q4_K_M.gguf", 7),
-        ("together/meta-llama/Llama-3.3-70B-Instruct-Turbo", 70),
-        ("mistral/open-mixtral-8x7b", 56),
-        ("ollama/gemma3n:e4b", 4),
-        ("openai/gpt-4o", None),
-        ("local/70b/model.gguf", None),
-        ("acme/q4b0", None),
-    ],
-)
-def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
-    assert parameters(spec) == billions
+def test_a_size_in_a_name() -> None:
+    billions = {
+        "ollama/qwen2.5-coder:1.5b": 1.5,
+        "local/~/models/Qwen2.5-Coder-7B-Instruct-Q4_K_M.gguf": 7,
+        "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": 70,
+        "mistral/open-mixtral-8x7b": 56,
+        "ollama/gemma3n:e4b": 4,
+        **dict.fromkeys(("openai/gpt-4o", "local/70b/model.gguf", "acme/q4b0")),
+    }
+    assert {spec: parameters(spec) for spec in billions} == billions
 
 
-@pytest.mark.parametrize(
-    ("spec", "wanted"),
-    [
-        (SONNET, "diff"),
-        ("ollama/qwen2.5-coder:1.5b", "function"),
-        ("ollama/x:8b", "function"),
-        ("ollama/x:8.1b", "search"),
-        ("ollama/x:100b", "diff"),
-        ("ollama/qwen2.5-coder:32b", "search"),
-        ("together/deepseek-ai/whatever-405B", "diff"),
-        ("groq/openai/gpt-oss-120b", "search"),
-        ("local/some.gguf", "function"),
-        ("acme/never-heard-of", "diff"),
-        ("command:ollama run llama3.2:3b", "function"),
-        ("command:claude -p", "diff"),
-    ],
-)
-def test_the_format_of_a_model(spec: str, wanted: str) -> None:
-    assert model_info(spec).format == wanted
+FORMATS = {
+    "diff": (SONNET, "ollama/x:100b", "together/deepseek-ai/whatever-405B", "acme/never-heard-of", "command:claude -p"),
+    "search": ("ollama/x:8.1b", "ollama/qwen2.5-coder:32b", "groq/openai/gpt-oss-120b"),
+    "function": ("ollama/qwen2.5-coder:1.5b", "ollama/x:8b", "local/some.gguf", "command:ollama run llama3.2:3b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_format_of_a_model(format: str) -> None:
+    assert {spec: model_info(spec).format for spec in FORMATS[format]} == dict.fromkeys(
+        FORMATS[format], format
+    )

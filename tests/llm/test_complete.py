@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
@@ -11,9 +9,9 @@ from repoagent.llm.complete import ATTEMPTS, Fallback, complete
 from repoagent.llm.model import Model, Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price, estimate_usage
+from tests.llm.conftest import Start
 from tests.llm.helpers import Scripted, ask
-from tests.llm.providers.messages_server import Server, cut, status, text
-from tests.llm.providers.streaming_server import Script
+from tests.llm.providers.messages_server import cut, status, text
 
 
 class Listener:
@@ -73,20 +71,17 @@ def test_an_interrupted_attempt_is_counted(spec: str, counted: bool) -> None:
 BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))
 
 
-@pytest.mark.parametrize(
-    ("answers", "words", "calls", "slept"),
-    [
-        ([BUSY] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
-        ([Retryable("the rate limit is reached", retry_after=3600)], "asks you to retry in 60 minutes", 1, []),
-        ([ModelError("bad key")], "bad key", 1, []),
-        ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
-        ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),
-        ([Reply("because\nof this", "refusal")], "declined this request: because of this. Rephrase it", 1, []),
-        ([Reply("", "refusal")], r"declined this request\. Rephrase", 1, []),
-        ([Reply(" \n", "end")], "sent an empty reply", 1, []),
-        ([Reply("", "length")], "before it wrote anything", 1, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answers", "words", "calls", "slept"), [
+    ([BUSY] * 9, r"the server is overloaded \(tried 5 times\): try again later", ATTEMPTS, [1, 2, 4, 8]),
+    ([Retryable("the rate limit is reached", retry_after=3600)], "asks you to retry in 60 minutes", 1, []),
+    ([ModelError("bad key")], "bad key", 1, []),
+    ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
+    ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),
+    ([Reply("because\nof this", "refusal")], "declined this request: because of this. Rephrase it", 1, []),
+    ([Reply("", "refusal")], r"declined this request\. Rephrase", 1, []),
+    ([Reply(" \n", "end")], "sent an empty reply", 1, []),
+    ([Reply("", "length")], "before it wrote anything", 1, []),
+])  # fmt: skip
 def test_errors_that_end_a_call(
     answers: list[Reply | Exception], words: str, calls: int, slept: list[float]
 ) -> None:
@@ -98,7 +93,7 @@ def test_errors_that_end_a_call(
     assert listener.slept == slept
 
 
-def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server]) -> None:
+def test_text_of_a_broken_attempt_is_void(server_with: Start) -> None:
     server_with([status(429, retry_after=2), cut("the first try"), "the second"])
     listener, meter = Listener(), Meter()
     reply = listener.run(AnthropicModel("claude-sonnet-5-5"), meter, jitter=1.0)
@@ -107,7 +102,7 @@ def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server
     assert (meter.attempts, meter.usage.input) == (3, 200)
 
 
-def test_a_cut_reply_is_continued(server_with: Callable[[Script], Server]) -> None:
+def test_a_cut_reply_is_continued(server_with: Start) -> None:
     server = server_with([text(said, stop="max_tokens") for said in ("one two ", "three ")] + ["four"])
     reply = complete(AnthropicModel("claude-sonnet-5-5"), ask("count"), Meter())
     assert (reply.text, reply.stop) == ("one two three four", "end")
@@ -150,15 +145,12 @@ def test_the_fallback_takes_over_after_two_failures() -> None:
     assert (len(first.seen), len(second.seen)) == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "outcome"),
-    [
-        ([BUSY, PAID], [], "done"),  # one failure keeps the model
-        ([Retryable("the rate limit is reached", retry_after=90.0)], [PAID], "done"),
-        ([BUSY] * 2, [BUSY] * 3, "tried 5 times"),  # the last one fails as any model
-        ([ModelError("the key is wrong")], [], "the key is wrong"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "outcome"), [
+    ([BUSY, PAID], [], "done"),  # one failure keeps the model
+    ([Retryable("the rate limit is reached", retry_after=90.0)], [PAID], "done"),
+    ([BUSY] * 2, [BUSY] * 3, "tried 5 times"),  # the last one fails as any model
+    ([ModelError("the key is wrong")], [], "the key is wrong"),
+])  # fmt: skip
 def test_when_the_fallback_takes_over(
     first: list[Reply | Exception], second: list[Reply | Exception], outcome: str
 ) -> None:

@@ -130,28 +130,25 @@ def test_turns_that_a_crash_cut_are_completed_once(path: Path, before: int, cut:
     assert [turn.text for turn in found.turns[before:]] == [one.text for one in (*turns, *answers)]
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b"", BrokenConversation),
-        (b"# My notes\n", BrokenConversation),
-        (b"\xff\xfe\x00", BrokenConversation),
-        (b"# repoagent conversation, version 1\n", BrokenConversation),
-        (b"# repoagent conversation, version 2, nonce 12345678\n", NewerConversation),
-    ],
-)
-def test_a_file_that_is_not_a_conversation(path: Path, content: bytes, kind: type[Refused]) -> None:
+ATTEMPTS = (read_conversation, lambda path: append_turns(path, Turn("user", "x")))
+BROKEN = (b"", b"# My notes\n", b"\xff\xfe\x00", b"# repoagent conversation, version 1\n")
+NEWER = b"# repoagent conversation, version 2, nonce 12345678\n"
+
+
+@pytest.mark.parametrize("content", [*BROKEN, NEWER])
+def test_a_file_that_is_not_a_conversation(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    for attempt in (lambda: read_conversation(path), lambda: append_turns(path, Turn("user", "x"))):
+    kind = NewerConversation if content == NEWER else BrokenConversation
+    for attempt in ATTEMPTS:
         with pytest.raises(kind, match=r"conversation\.md: .* move the file aside\Z"):
-            attempt()
+            attempt(path)
     assert path.read_bytes() == content
 
 
 def test_no_file_and_no_regular_file(path: Path) -> None:
     assert read_conversation(path) is None
     path.symlink_to("/etc/hostname")
-    for attempt in (read_conversation, lambda path: append_turns(path, Turn("user", "x"))):
+    for attempt in ATTEMPTS:
         with pytest.raises(Refused):
             attempt(path)
 
@@ -190,13 +187,7 @@ def test_an_observation_cannot_close_its_tag(text: str, later: str) -> None:
 
 
 def test_messages() -> None:
-    said = [
-        ("assistant", "left over"),
-        ("user", "a"),
-        ("observation", "b"),
-        ("assistant", " "),
-        ("user", "c"),
-    ]
-    first, second, third = to_messages([Turn(role, text) for role, text in said], NONCE)
+    before = [Turn("assistant", "left over"), Turn("user", "a"), Turn("observation", "b")]
+    first, second, third = to_messages([*before, Turn("assistant", " "), Turn("user", "c")], NONCE)
     assert [first.role, second.role, third.role] == ["user", "assistant", "user"]
     assert third.text == f"a\n\n<observation-{NONCE}>\nb\n</observation-{NONCE}>\n\nc"

@@ -23,19 +23,15 @@ HAIKU = "anthropic/claude-haiku-5-5"
 
 def settings(**flags: object) -> Settings:
     outside = Path("/")  # of any repository
-    return load_settings(
-        None, outside, flags={name.replace("__", "."): value for name, value in flags.items()}
-    )
+    by_key = {name.replace("__", "."): value for name, value in flags.items()}
+    return load_settings(None, outside, flags=by_key)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "anthropic/claude-opus-5-5", "bedrock/us.anthropic.claude-opus-5-5-v1:0", "vertex/claude-opus-5-5@20261001",
-        "openai/gpt-x", "openrouter/qwen/qwen3-coder:free", "ollama/qwen2.5-coder:1.5b", "command:claude -p",
-        "command:a/b:c", "manual", GGUF,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("spec", [
+    "anthropic/claude-opus-5-5", "bedrock/us.anthropic.claude-opus-5-5-v1:0", "vertex/claude-opus-5-5@20261001",
+    "openai/gpt-x", "openrouter/qwen/qwen3-coder:free", "ollama/qwen2.5-coder:1.5b", "command:claude -p",
+    "command:a/b:c", "manual", GGUF,
+])  # fmt: skip
 def test_a_model_keeps_its_name(spec: str) -> None:
     assert open_model(settings(model=spec)).spec == open_model(settings(), spec=spec).spec == spec
 
@@ -47,34 +43,31 @@ def test_the_default_needs_a_key_or_an_error_names_the_ways(monkeypatch: pytest.
         monkeypatch.setenv(name, "")
     with pytest.raises(ModelError) as raised:
         open_model(settings())
-    for way in (
+    ways = (
         "export ANTHROPIC_API_KEY=",
         "repoagent help docs/models.md",
         '"command:claude -p"',
         "--model manual",
-    ):
-        assert way in str(raised.value)
+    )
+    assert all(way in str(raised.value) for way in ways)
     preload_model(None)  # nothing to load, no warning
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("sonet", "did you mean sonnet?"),
-        ("manuel", "did you mean manual"),
-        ("fats", "did you mean fast"),
-        ("ollama", "no model or alias 'ollama': use .*ollama/NAME"),
-        ("opneai/gpt-x", "did you mean openai/gpt-x"),
-        ("anthropic/", "no model or alias 'anthropic/'"),
-        ("openai/", r"no model or alias 'openai/': .*openai/NAME, ollama/NAME"),
-        ("command: ", r"no model or alias 'command: ': .*command:CMD"),
-        ("http://x", r"providers\.NAME\.base_url"),
-        ("replay:", "no model or alias 'replay:'"),
-        ("nope", "no model or alias 'nope': use anthropic/NAME, "),
-        ("acme/some", r"providers\.NAME\.base_url"),
-        ("local", r"no model or alias 'local': use .*local/PATH\.gguf"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "words"), [
+    ("sonet", "did you mean sonnet?"),
+    ("manuel", "did you mean manual"),
+    ("fats", "did you mean fast"),
+    ("ollama", "no model or alias 'ollama': use .*ollama/NAME"),
+    ("opneai/gpt-x", "did you mean openai/gpt-x"),
+    ("anthropic/", "no model or alias 'anthropic/'"),
+    ("openai/", r"no model or alias 'openai/': .*openai/NAME, ollama/NAME"),
+    ("command: ", r"no model or alias 'command: ': .*command:CMD"),
+    ("http://x", r"providers\.NAME\.base_url"),
+    ("replay:", "no model or alias 'replay:'"),
+    ("nope", "no model or alias 'nope': use anthropic/NAME, "),
+    ("acme/some", r"providers\.NAME\.base_url"),
+    ("local", r"no model or alias 'local': use .*local/PATH\.gguf"),
+])  # fmt: skip
 def test_unknown_models(spec: str, words: str) -> None:
     with pytest.raises(ModelError, match=words) as raised:
         open_model(settings(model=spec))
@@ -102,11 +95,8 @@ def test_aliases() -> None:
 def test_another_model_for_summaries() -> None:
     both = settings(model="openai/gpt-x", summary__model="fast")
     assert choose_model(both, "summary").spec == HAIKU
-    assert (
-        choose_model(both).spec
-        == choose_model(settings(model="openai/gpt-x"), "summary").spec
-        == "openai/gpt-x"
-    )
+    without = settings(model="openai/gpt-x")
+    assert choose_model(both).spec == choose_model(without, "summary").spec == "openai/gpt-x"
 
 
 def test_fallbacks() -> None:
@@ -146,10 +136,7 @@ def test_a_short_name_is_the_newest_model_of_its_family() -> None:
 # The table of providers: each entry works, and no other module names one.
 
 SOURCE = Path(repoagent.__file__).parent
-EXAMPLES = {
-    "anthropic": "opus",
-    "bedrock": "opus",
-    "vertex": "opus",
+EXAMPLES = dict.fromkeys(("anthropic", "bedrock", "vertex"), "opus") | {
     "local": "a/b.gguf",
     "command": "llm -m x",
 }

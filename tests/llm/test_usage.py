@@ -30,15 +30,12 @@ USAGE = Usage(100, 20, 3, 4)
 PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
 
 
-@pytest.mark.parametrize(
-    ("limits", "used", "most", "words"),
-    [
-        (Limits(turns=1), Usage(), 9, r"1 model call: .*--max-turns"),
-        (Limits(tokens=1000), Usage(input=100, output=300, cache_read=100), 500,
-         r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens"),
-        (Limits(cost=0.01), Usage(input=1000, output=500), 1499, r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limits", "used", "most", "words"), [
+    (Limits(turns=1), Usage(), 9, r"1 model call: .*--max-turns"),
+    (Limits(tokens=1000), Usage(input=100, output=300, cache_read=100), 500,
+     r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens"),
+    (Limits(cost=0.01), Usage(input=1000, output=500), 1499, r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost"),
+])  # fmt: skip
 def test_limits_are_checked_before_the_call(limits: Limits, used: Usage, most: int, words: str) -> None:
     meter = Meter(limits, PRICES.get)
     meter.before_attempt(Usage(input=most), SONNET)
@@ -189,9 +186,6 @@ def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_it_is_in_the_state_folder() -> None:
-    for state, folder in (
-        ("/state", "/state"),
-        ("", "/home/ada/.local/state"),
-        ("relative", "/home/ada/.local/state"),
-    ):
+    usual = "/home/ada/.local/state"
+    for state, folder in {"/state": "/state", "": usual, "relative": usual}.items():
         assert state_folder({"XDG_STATE_HOME": state, "HOME": "/home/ada"}) == Path(folder, "repoagent/spent")

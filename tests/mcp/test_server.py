@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 from tests import program
 from tests.conftest import GitRepo
+from tests.llm.helpers import soon
 from tests.llm.media.files import png
 from tests.mcp.test_tools import PATCH, blob_in
 
@@ -120,7 +121,7 @@ def committing(repo: GitRepo) -> Iterator[Any]:
     with server(repo, "--write") as process:
         answers(process, HELLO, READY)
         say(process, applying(repo))
-        until((repo.top.parent / "in-hook").exists)
+        assert soon((repo.top.parent / "in-hook").exists)
         yield process
     hook.unlink()
 
@@ -133,13 +134,6 @@ def commits(repo: GitRepo) -> int:
     """The number of commits; all of them are whole."""
     assert repo.status() == ""
     return int(repo.git("rev-list", "--count", "HEAD"))
-
-
-def until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_without_the_package_the_error_names_it(repo: GitRepo) -> None:
@@ -215,9 +209,8 @@ def test_a_call_that_is_cancelled_before_its_turn_changes_nothing(repo: GitRepo)
         say(process, calling(3, "apply", patch=other, sources={"src/app.py": source}))
         time.sleep(0.3)
         say(process, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}})
-        assert (
-            "line 1" in answers(process, calling(4, "read", path="a.txt"))[4]
-        )  # others are answered meanwhile
+        found = answers(process, calling(4, "read", path="a.txt"))  # others are answered meanwhile
+        assert "line 1" in found[4]
         go_on(repo)
         assert answers(process)[2].startswith("Committed ")
     assert commits(repo) == 2

@@ -27,18 +27,10 @@ class Person:
         return self.verdict
 
 
-def gate(
-    tmp_path: Path,
-    mode: Mode = "ask",
-    *,
-    allow: Sequence[str] = (),
-    deny: Sequence[str] = (),
-    sandbox: str = "",
-) -> Gate:
-    hidden, path = HiddenFiles(tmp_path), "/usr/bin:/bin"
-    return Gate(
-        mode, allow=parse_rules(allow), deny=parse_rules(deny), sandbox=sandbox, hidden=hidden, path=path
-    )
+def gate(tmp_path: Path, mode: Mode = "ask", *, sandbox: str = "", **rules: Sequence[str]) -> Gate:
+    """`rules` are the patterns to `allow` and to `deny`."""
+    parsed = {name: parse_rules(patterns) for name, patterns in rules.items()}
+    return Gate(mode, **parsed, sandbox=sandbox, hidden=HiddenFiles(tmp_path), path="/usr/bin:/bin")
 
 
 def decide(gate: Gate, command: str) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from unittest.mock import Mock
@@ -36,12 +37,7 @@ TOOLS = ("read", "run", "edit", "task")
 WRITTEN = "\n".join(f"## {name}\nabout {name.lower()}" for name in HEADINGS)
 
 
-def user(text: str) -> Turn:
-    return Turn("user", text)
-
-
-def reply(text: str) -> Turn:
-    return Turn("assistant", text)
+user, reply = partial(Turn, "user"), partial(Turn, "assistant")
 
 
 def seen(kind: str, text: str, **meta: str) -> Turn:

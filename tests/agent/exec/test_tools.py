@@ -24,7 +24,7 @@ from repoagent.agent.exec import process
 from repoagent.agent.exec.process import command_environment
 from repoagent.agent.exec.render_output import explain_exit_code, render_line
 from repoagent.agent.exec.tools import CommandRunner
-from tests.agent.sandbox.targets import alive, until
+from tests.llm.helpers import gone, soon
 
 
 class CommandTools:
@@ -144,7 +144,7 @@ def test_timeout_ends_all_processes(tools: CommandTools, monkeypatch: pytest.Mon
     assert not seen.ok and "started" in seen.text
     assert "stopped after 0.5 s (timeout), exit 137 (SIGKILL)" in seen.text
     pids = [int((tools.runner.top / name).read_text()) for name in ("parent", "child")]
-    assert not any(map(alive, pids)) and tools.events[-1]["stopped"] == "stopped after 0.5 s (timeout)"
+    assert all(map(gone, pids)) and tools.events[-1]["stopped"] == "stopped after 0.5 s (timeout)"
     tools.runner.seconds_left = lambda: 0.2  # of the run
     assert "stopped after 0.2 s" in tools.run("sleep 60").text
 
@@ -156,7 +156,7 @@ def test_child_with_the_pipe_open_does_not_delay_the_result(tools: CommandTools)
     assert seen.ok and "Processes that the command left running were killed" in seen.text
     assert time.monotonic() - began < 5
     pid = int(seen.text.split("\n")[2])
-    until(lambda: not alive(pid))
+    assert soon(lambda: gone(pid))
     loop = "echo $$ > loop; while [ -e loop ]; do echo y; sleep 0.01; done"
     seen = tools.run(f"setsid sh -c '{loop}' & echo z")  # not in the process group
     assert seen.ok and time.monotonic() - began < 10
@@ -185,10 +185,10 @@ def test_interrupt_ends_the_command_and_propagates(tools: CommandTools) -> None:
     argv = [sys.executable, "-c", script]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3])
     pid = tools.runner.top / "pid"
-    until(lambda: pid.exists() and pid.read_text())
+    assert soon(lambda: pid.exists() and pid.read_text())
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=10)
-    assert output == b"interrupted\n" and not alive(int(pid.read_text()))
+    assert output == b"interrupted\n" and gone(int(pid.read_text()))
 
 
 def test_interrupt_at_the_start_is_audited(tools: CommandTools, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +350,7 @@ def test_wait_shows_only_new_output(tools: CommandTools) -> None:
     assert seen.ok and "as b1" in seen.text and "one\n" in seen.text
     assert "No new output." in tools.wait(seconds="0.1").text
     (tools.runner.top / "go").touch()
-    until(lambda: b"listening" in tools.runner.background["b1"].file.read_bytes())
+    assert soon(lambda: b"listening" in tools.runner.background["b1"].file.read_bytes())
     seen = tools.wait(command="b1", seconds="0.1")
     assert seen.ok and "b1 is running" in seen.text
     assert "two\nlistening on 80\n" in seen.text and "one" not in seen.text
@@ -366,7 +366,7 @@ def test_end_is_reported_once(tools: CommandTools) -> None:
     began = time.monotonic()
     seen = tools.wait(command="b1", seconds="30")
     assert not seen.ok and "b1 has ended: exit 3" in seen.text and time.monotonic() - began < 20
-    until(tools.runner.background["b2"].has_ended)
+    assert soon(tools.runner.background["b2"].has_ended)
     assert tools.runner.notices() == ["The background command b2 (sleep 0.8) has ended: exit 0."]
     assert tools.runner.notices() == []
     assert [event["exit"] for event in tools.events if event.get("background") == "b1"] == [None, 3]
@@ -378,4 +378,4 @@ def test_background_commands_end_with_the_run(tools: CommandTools) -> None:
     tools.run("sh -c 'echo $$ > inner; sleep 60'; true", background="yes")
     tools.runner.close()
     for name in ("pid", "inner"):
-        assert not alive(int((tools.runner.top / name).read_text()))
+        assert gone(int((tools.runner.top / name).read_text()))

@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -161,22 +160,6 @@ class World(ExitStack):
         if made >= 0:
             self.callback(os.close, made)
             self.callback(attempts.libc.syscall, unlink, queue.encode())
-
-
-def alive(process: int) -> bool:
-    """Whether a process still runs, and is not a zombie."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until a condition holds; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "that took too long"
-        time.sleep(0.02)
 
 
 def end(process: int) -> None:

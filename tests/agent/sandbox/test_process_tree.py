@@ -17,8 +17,9 @@ import pytest
 
 from repoagent.agent.sandbox.confine import Sandbox, unconfined_command, why_ended
 from repoagent.agent.sandbox.policy import Policy
+from tests.llm.helpers import gone, soon
 
-from .targets import WORKING, alive, end, params, until
+from .targets import WORKING, end, params
 
 if sys.platform != "linux":
     pytest.skip("process trees are Linux's", allow_module_level=True)
@@ -56,7 +57,7 @@ def marked(mark: str) -> list[int]:
     processes = []
     for folder in Path("/proc").glob("[1-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
-            if mark.encode() in (folder / "cmdline").read_bytes() and alive(int(folder.name)):
+            if mark.encode() in (folder / "cmdline").read_bytes() and not gone(int(folder.name)):
                 processes.append(int(folder.name))
     return processes
 
@@ -123,13 +124,13 @@ def test_no_process_stays(box: Sandbox | None, number: int | None, policy: Polic
     script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
     if number is None:
         assert run(wrapped(box, ["sh", "-c", f"{script}\nexit 5"], policy), policy).returncode == 5
-        until(lambda: not marked(mark), SOON)
+        assert soon(lambda: not marked(mark), SOON)
         return
     script += f"\ntrap '' TERM; echo ready; sleep 999.{mark}; sleep 999.{mark}"
     with started(wrapped(box, ["sh", "-c", script], policy), policy) as process:
         os.killpg(process.pid, number)
         process.wait(SOON)
-        until(lambda: not marked(mark), SOON)
+        assert soon(lambda: not marked(mark), SOON)
 
 
 @pytest.mark.soak
@@ -140,7 +141,7 @@ def test_everything_ends_with_the_caller(box: Sandbox | None, policy: Policy, ma
     with started([sys.executable, "-c", caller, *argv], policy) as process:
         process.kill()
         process.wait()
-        until(lambda: not marked(mark), SOON)
+        assert soon(lambda: not marked(mark), SOON)
 
 
 @pytest.mark.soak
@@ -172,7 +173,7 @@ def test_too_many_processes(box: Sandbox | None, policy: Policy, tmp_path: Path,
     script = f"for i in $(seq 20); do sleep 999.{mark} & done; wait"
     done = run(wrapped(box, ["sh", "-c", script], limited), policy)
     assert (done.returncode, done.stderr) == (137, b"it ran more than 10 processes at once\n")
-    until(lambda: not marked(mark), SOON)
+    assert soon(lambda: not marked(mark), SOON)
     report = tmp_path / "report"
     done = run(wrapped(box, ["sh", "-c", "sleep 0.2 & sleep 0.1; wait"], limited, report), policy)
     assert (done.returncode, done.stderr, why_ended(report)) == (0, b"", None)
@@ -200,7 +201,7 @@ def test_a_fork_bomb(box: Sandbox | None, bomb: list[str], policy: Policy, mark:
     began = time.monotonic()
     assert run(wrapped(box, [*bomb, mark], limited), policy).returncode == 137
     assert time.monotonic() - began < 5
-    until(lambda: not marked(mark), SOON)
+    assert soon(lambda: not marked(mark), SOON)
 
 
 @best_wrap

@@ -94,30 +94,26 @@ DOUBLING = (b"<< /Type /Pages /Kids [%b%b] >>" % ((b"%d 0 R " % (n + 3),) * 2) f
 XREF = b"1 0 obj\n<< /Type /XRef /Size 9 /W [1 2 1] /Filter /FlateDecode /Length 1000000 /Root 1 0 R >>\nstream\n"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pdf(encrypted=True),
-        pdf()[:-20],
-        pdf() + b"\0" * 5_000,
-        pdf()[:100] + b"%%EOF",
-        b"%PDF-1.7\n\n%%EOF\n",
-        b"%PDF-1.7\n" + b" " * 1_000_000 + b"startxref\n9\n%%EOF",
-        pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 5 >>"),
-        pdf_of(CATALOG, b"[" * 20_000),
-        pdf_of(CATALOG, *(b"<< /Type /Pages /Kids [%d 0 R] >>" % (n + 3) for n in range(3000))),
-        pdf_of(CATALOG, *DOUBLING, b"<< /Type /Page >>"),
-        b"%PDF-1.7\n"
-        + XREF
-        + zlib.compress(bytes(300_000_000))
-        + b"\nendstream\nendobj\nstartxref\n9\n%%EOF",
-    ],
-)
+@pytest.mark.parametrize("data", [
+    pdf(encrypted=True),
+    pdf()[:-20],
+    pdf() + b"\0" * 5_000,
+    pdf()[:100] + b"%%EOF",
+    b"%PDF-1.7\n\n%%EOF\n",
+    b"%PDF-1.7\n" + b" " * 1_000_000 + b"startxref\n9\n%%EOF",
+    pdf_of(CATALOG, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 5 >>"),
+    pdf_of(CATALOG, b"[" * 20_000),
+    pdf_of(CATALOG, *(b"<< /Type /Pages /Kids [%d 0 R] >>" % (n + 3) for n in range(3000))),
+    pdf_of(CATALOG, *DOUBLING, b"<< /Type /Page >>"),
+    b"%PDF-1.7\n"
+    + XREF
+    + zlib.compress(bytes(300_000_000))
+    + b"\nendstream\nendobj\nstartxref\n9\n%%EOF",
+])  # fmt: skip
 def test_an_unreadable_pdf(data: bytes) -> None:
     began = time.process_time()
-    with pytest.raises(
-        UsageError, match=r"cannot read the pages of a\.pdf: it is truncated, broken or encrypted"
-    ):
+    reason = r"cannot read the pages of a\.pdf: it is truncated, broken or encrypted"
+    with pytest.raises(UsageError, match=reason):
         media_of(data, "a.pdf")
     assert time.process_time() - began < 5.0
 
@@ -174,22 +170,19 @@ DOUBT = "cannot tell whether"
 NO_IMAGES, NO_PDFS = (f"is not known to accept {kind}" for kind in ("images", "PDFs"))
 
 
-@pytest.mark.parametrize(
-    ("spec", "data", "words"),
-    [
-        ("openai/gpt-3.5-turbo", png(), NO_IMAGES),
-        ("openai/gpt-4", pdf(), NO_PDFS),
-        ("openai/gpt-4-turbo", pdf(), NO_PDFS),
-        ("ollama/llava:7b", pdf(), '`media` under [models."ollama/llava:7b"]'),
-        ("openrouter/deepseek/deepseek-chat", pdf(), NO_PDFS),
-        ("bedrock/anthropic.claude-2", png(), NO_IMAGES),
-        ("anthropic/claude-2.1", png(), NO_IMAGES),
-        ("anthropic/claude-sonnet-5-5", pdf(), ""),
-        ("vertex/claude-sonnet-5-5@20260901", png(), ""),
-        ("openai/gpt-6.1-sol", png(), ""),
-        ("mine/something-new", png(), DOUBT),
-    ],
-)
+@pytest.mark.parametrize(("spec", "data", "words"), [
+    ("openai/gpt-3.5-turbo", png(), NO_IMAGES),
+    ("openai/gpt-4", pdf(), NO_PDFS),
+    ("openai/gpt-4-turbo", pdf(), NO_PDFS),
+    ("ollama/llava:7b", pdf(), '`media` under [models."ollama/llava:7b"]'),
+    ("openrouter/deepseek/deepseek-chat", pdf(), NO_PDFS),
+    ("bedrock/anthropic.claude-2", png(), NO_IMAGES),
+    ("anthropic/claude-2.1", png(), NO_IMAGES),
+    ("anthropic/claude-sonnet-5-5", pdf(), ""),
+    ("vertex/claude-sonnet-5-5@20260901", png(), ""),
+    ("openai/gpt-6.1-sol", png(), ""),
+    ("mine/something-new", png(), DOUBT),
+])  # fmt: skip
 def test_known_and_unknown_media(spec: str, data: bytes, words: str) -> None:
     settings, attached = load_settings(None), [media(data)]
     if words in ("", DOUBT):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from repoagent.errors import ModelError
 from repoagent.llm.catalog import family_name, thinks
 from repoagent.llm.model import Message, Part, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.anthropic import AnthropicModel
+from tests.llm.conftest import Put, Start
 from tests.llm.helpers import ask, call, refused
-from tests.llm.providers.messages_server import KEY, PORTAL, Server, error_event, status, text
-from tests.llm.providers.streaming_server import Behaviour, Script
+from tests.llm.providers.messages_server import KEY, PORTAL, error_event, status, text
+from tests.llm.providers.streaming_server import Behaviour
 
-Start = Callable[[Script], Server]
 MODEL = AnthropicModel("claude-sonnet-5-5")
 
 
@@ -102,19 +101,16 @@ def test_failures_are_retried_or_say_what_to_do(server_with: Start) -> None:
             assert words in str(refused(MODEL, kind))
 
 
-@pytest.mark.parametrize(
-    ("key", "environment", "words"),
-    [
-        (KEY + "\n", {}, "line break"),
-        ("schlüssel", {}, "invalid character"),
-        (KEY, {"ANTHROPIC_BASE_URL": "127.0.0.1:9/x"}, "ANTHROPIC_BASE_URL"),
-        (KEY, {"ANTHROPIC_BASE_URL": "http://[::1"}, "ANTHROPIC_BASE_URL"),
-        ("", {}, "--model manual"),
-        # the client is made once for one environment: a key of its own for each
-        ("key-1", {"SSL_CERT_FILE": "/no/such/file"}, "SSL_CERT_FILE"),
-        ("key-2", {"ALL_PROXY": "odd://proxy:1"}, "ALL_PROXY"),
-    ],
-)
+@pytest.mark.parametrize(("key", "environment", "words"), [
+    (KEY + "\n", {}, "line break"),
+    ("schlüssel", {}, "invalid character"),
+    (KEY, {"ANTHROPIC_BASE_URL": "127.0.0.1:9/x"}, "ANTHROPIC_BASE_URL"),
+    (KEY, {"ANTHROPIC_BASE_URL": "http://[::1"}, "ANTHROPIC_BASE_URL"),
+    ("", {}, "--model manual"),
+    # the client is made once for one environment: a key of its own for each
+    ("key-1", {"SSL_CERT_FILE": "/no/such/file"}, "SSL_CERT_FILE"),
+    ("key-2", {"ALL_PROXY": "odd://proxy:1"}, "ALL_PROXY"),
+])  # fmt: skip
 def test_wrong_settings(
     monkeypatch: pytest.MonkeyPatch, key: str, environment: dict[str, str], words: str
 ) -> None:
@@ -149,14 +145,13 @@ def test_without_credentials_nothing_is_imported() -> None:
 
 
 def test_a_token_or_a_profile_of_the_sdk_is_enough(
-    server_with: Start, monkeypatch: pytest.MonkeyPatch, clean_environment: Path
+    server_with: Start, put: Put, clean_environment: Path
 ) -> None:
     """End to end: the credentials that the package finds in the environment, or in its folder, are sent."""
     server = server_with(lambda received: "ok")
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-1234")
+    put(ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN="token-1234")
     assert call(MODEL).text == "ok"
-    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN")
+    put(ANTHROPIC_AUTH_TOKEN="")
     folder = clean_environment / ".config/anthropic"
     for name in ("configs", "credentials"):
         (folder / name).mkdir(parents=True)
@@ -222,23 +217,20 @@ def test_streams_of_gateways_end_differently(server_with: Start) -> None:
         assert (reply.text, reply.stop, reply.usage.estimated) == ("the reply", "end", False)
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "expected"),
-    [
-        # all counts are cumulative, so the last ones are whole
-        ({"input_tokens": 9, "output_tokens": 1}, {"input_tokens": 12, "output_tokens": 80}, Usage(12, 80)),
-        # a gateway that counts only at the end, and one that leaves zeros there
-        ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 12, "output_tokens": 80}, Usage(12, 80)),
-        ({"input_tokens": 9, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 80}, Usage(9, 80)),
-        # everything came from the cache
-        ({"input_tokens": 0, "output_tokens": 1, "cache_read_input_tokens": 50}, {"output_tokens": 80}, Usage(0, 80, 50)),
-        # implausible counts are estimated; the API reports 1 before it begins
-        ({"input_tokens": 100, "output_tokens": 1}, None, None),
-        ({"input_tokens": 100, "output_tokens": 1}, {"output_tokens": 0}, None),
-        ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 0, "output_tokens": 80}, None),
-        (None, {"output_tokens": 80}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("start", "end", "expected"), [
+    # all counts are cumulative, so the last ones are whole
+    ({"input_tokens": 9, "output_tokens": 1}, {"input_tokens": 12, "output_tokens": 80}, Usage(12, 80)),
+    # a gateway that counts only at the end, and one that leaves zeros there
+    ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 12, "output_tokens": 80}, Usage(12, 80)),
+    ({"input_tokens": 9, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 80}, Usage(9, 80)),
+    # everything came from the cache
+    ({"input_tokens": 0, "output_tokens": 1, "cache_read_input_tokens": 50}, {"output_tokens": 80}, Usage(0, 80, 50)),
+    # implausible counts are estimated; the API reports 1 before it begins
+    ({"input_tokens": 100, "output_tokens": 1}, None, None),
+    ({"input_tokens": 100, "output_tokens": 1}, {"output_tokens": 0}, None),
+    ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 0, "output_tokens": 80}, None),
+    (None, {"output_tokens": 80}, None),
+])  # fmt: skip
 def test_counts_that_come_in_two_parts(
     server_with: Start, start: dict[str, int] | None, end: dict[str, int] | None, expected: Usage | None
 ) -> None:
@@ -260,17 +252,14 @@ EFFORT = {"output_config": {"effort": "xhigh"}}
 THINKS = {**EFFORT, "thinking": {"type": "adaptive"}}
 
 
-@pytest.mark.parametrize(
-    ("name", "wishes", "attempt", "expected"),
-    [
-        ("claude-sonnet-5-5", WISHES, ask(), THINKS),  # no temperature together with thinking
-        ("claude-sonnet-5-5", WISHES, RETRY, THINKS),
-        ("claude-haiku-4-5", WISHES, ask(), {"temperature": 0.2}),
-        ("claude-haiku-4-5", WISHES, RETRY, {"temperature": 0.0}),
-        ("claude-haiku-4-5", Wishes(), RETRY, {"temperature": 0.0}),
-        ("our-own-model", WISHES, ask(), {"temperature": 0.2, **EFFORT}),  # of a gateway: it has to know
-    ],
-)
+@pytest.mark.parametrize(("name", "wishes", "attempt", "expected"), [
+    ("claude-sonnet-5-5", WISHES, ask(), THINKS),  # no temperature together with thinking
+    ("claude-sonnet-5-5", WISHES, RETRY, THINKS),
+    ("claude-haiku-4-5", WISHES, ask(), {"temperature": 0.2}),
+    ("claude-haiku-4-5", WISHES, RETRY, {"temperature": 0.0}),
+    ("claude-haiku-4-5", Wishes(), RETRY, {"temperature": 0.0}),
+    ("our-own-model", WISHES, ask(), {"temperature": 0.2, **EFFORT}),  # of a gateway: it has to know
+])  # fmt: skip
 def test_wishes_are_sent_if_the_model_supports_them(
     server_with: Start, name: str, wishes: Wishes, attempt: Request, expected: dict[str, Any]
 ) -> None:
@@ -292,9 +281,8 @@ def test_the_lifetime_of_the_prompt_cache(server_with: Start) -> None:
 ARN = "arn:aws:bedrock:us-east-1:123456789012:"
 
 
-@pytest.mark.parametrize(
-    ("name", "family", "context"),
-    [
+def test_what_the_name_of_a_model_tells() -> None:
+    for name, family, context in (
         ("claude-sonnet-5-5-20260901", "claude-sonnet-5-5", 1_000_000),
         ("claude-sonnet-5-5@20260901", "claude-sonnet-5-5", 1_000_000),
         ("us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1_000_000),
@@ -304,12 +292,9 @@ ARN = "arn:aws:bedrock:us-east-1:123456789012:"
         ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", 200_000),  # of a gateway
         ("claude-3-7-sonnet-latest", "claude-3-7-sonnet", 200_000),
         (f"{ARN}application-profile/abc123", f"{ARN}application-profile/abc123", None),
-    ],
-)
-def test_what_the_name_of_a_model_tells(name: str, family: str, context: int | None) -> None:
-    assert family_name(name) == family
-    assert AnthropicModel(name).context_tokens == context
-    assert thinks(name) is (context == 1_000_000)
+    ):
+        found = family_name(name), AnthropicModel(name).context_tokens, thinks(name)
+        assert found == (family, context, context == 1_000_000), name
     effort = context != 200_000 or family == "claude-opus-4-5"
     takes = {"cache", "tools"} | ({"effort"} if effort else set())
     assert AnthropicModel(name).takes == takes | ({"temperature"} if context != 1_000_000 else set())

@@ -1,8 +1,9 @@
-"""Thinking, tool calls and stop sequences of the Messages API: parsing them, and sending them back."""
+"""Thinking, tool calls and media of the Messages API: parsing them, and sending them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +11,16 @@ import pytest
 
 from repoagent.agent.describe_tools import tool_schemas
 from repoagent.agent.state import Tool
+from repoagent.errors import UsageError
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Message, Part, Reply, ReplyBlocks, Request, Retryable
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Meter
+from tests.llm.conftest import Start
 from tests.llm.helpers import ask, call, refused
-from tests.llm.providers.messages_server import Server, blocks, text
-from tests.llm.providers.streaming_server import Script
+from tests.llm.media.files import media, pdf, png, showing
+from tests.llm.providers.messages_server import Server, blocks, error_event, status, text
 
-Start = Callable[[Script], Server]
 MODEL = AnthropicModel("claude-sonnet-5-5")
 TOOLS = tool_schemas(
     Tool(name, text, lambda action: pytest.fail("not performed here"))
@@ -60,18 +62,15 @@ def test_blocks_that_cannot_be_sent_back_become_text(server_with: Start) -> None
         assert (reply.text, reply.blocks) == ("I look.", None)
 
 
-@pytest.mark.parametrize(
-    ("before", "name", "given", "tag"),
-    [
-        ("Done:", "read", {"path": "x"}, '\n<read path="x"/>'),
-        ("Done:\n", "read", {"path": "x"}, '<read path="x"/>'),
-        ("", "read", {"path": 'a"<b>.py', "lines": 12}, '<read path="a&quot;&lt;b&gt;.py" lines="12"/>'),
-        ("", "read", {"path": "x", "all": True, "none": None, "id": "7", "not a name": "1"}, '<read path="x" all="yes"/>'),
-        ("", "read", {}, "<read/>"),
-        # a tool that was not offered
-        ("", "bash", {"command": "ls"}, '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "name", "given", "tag"), [
+    ("Done:", "read", {"path": "x"}, '\n<read path="x"/>'),
+    ("Done:\n", "read", {"path": "x"}, '<read path="x"/>'),
+    ("", "read", {"path": 'a"<b>.py', "lines": 12}, '<read path="a&quot;&lt;b&gt;.py" lines="12"/>'),
+    ("", "read", {"path": "x", "all": True, "none": None, "id": "7", "not a name": "1"}, '<read path="x" all="yes"/>'),
+    ("", "read", {}, "<read/>"),
+    # a tool that was not offered
+    ("", "bash", {"command": "ls"}, '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'),
+])  # fmt: skip
 def test_a_call_becomes_a_tag_on_a_separate_line(
     server_with: Start, before: str, name: str, given: dict[str, Any], tag: str
 ) -> None:
@@ -121,16 +120,13 @@ def test_calls_and_their_results_are_sent_back(server_with: Start) -> None:
     assert server.requests[-1].body["tools"][0]["input_schema"] == schema
 
 
-@pytest.mark.parametrize(
-    ("changed", "answer", "tools", "system"),
-    [
-        ({}, "toolu_9", True, "You edit."),  # one answer is missing
-        ({"spec": "anthropic/other"}, "toolu_1", True, "You edit."),
-        ({}, "toolu_1", True, "You edit files."),  # another beginning
-        ({}, "toolu_1", False, "You edit."),  # no tools any more
-        ({"items": ({**THOUGHT, "thinking": f"ANTHROPIC_API_KEY={KEY}"}, used("read"))}, "toolu_1", True, "You edit."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changed", "answer", "tools", "system"), [
+    ({}, "toolu_9", True, "You edit."),  # one answer is missing
+    ({"spec": "anthropic/other"}, "toolu_1", True, "You edit."),
+    ({}, "toolu_1", True, "You edit files."),  # another beginning
+    ({}, "toolu_1", False, "You edit."),  # no tools any more
+    ({"items": ({**THOUGHT, "thinking": f"ANTHROPIC_API_KEY={KEY}"}, used("read"))}, "toolu_1", True, "You edit."),
+])  # fmt: skip
 def test_invalid_blocks_become_text(
     server_with: Start, changed: dict[str, Any], answer: str, tools: bool, system: str
 ) -> None:
@@ -150,3 +146,47 @@ def test_a_call_without_thinking_stays_valid(server_with: Start) -> None:
     assert found is not None and found.prefix == ""
     offer(replace(back_and_forth(found, "toolu_1"), system=(Part("You edit files."),)))
     assert sent(server)[1] == [used("read")]
+
+
+# Images and PDFs.
+
+SHOT, PAPER = media(png(), "shot.png"), media(pdf(), "paper.pdf")
+
+
+def test_unsupported_media_are_not_sent_to_claude(server_with: Start) -> None:
+    server = server_with("ok")
+    error = refused(MODEL, UsageError, showing(media(png(9000), "big.png")))
+    assert "big.png is 9000 x 20 pixels" in str(error) and server.requests == []
+
+
+def test_the_blocks_that_claude_gets(server_with: Start) -> None:
+    server = server_with("a cat")
+    assert call(MODEL, showing(SHOT, PAPER, words="what is it?", cache=True)).text == "a cat"
+    label, image, second, document, words = server.requests[0].body["messages"][0]["content"]
+    assert (label["text"], second["text"]) == ("shot.png:\n", "paper.pdf:\n")
+    assert words == {"type": "text", "text": "what is it?"}
+    assert (image["type"], image["source"]["type"]) == ("image", "base64")
+    assert image["source"]["media_type"] == "image/png"
+    assert b64decode(image["source"]["data"], validate=True) == SHOT.data
+    assert (document["type"], document["title"]) == ("document", "paper.pdf")
+    assert document["source"]["media_type"] == "application/pdf"
+    assert b64decode(document["source"]["data"]) == PAPER.data
+    kept = {"type": "ephemeral"}  # the breakpoint comes after what is attached, not before
+    assert image["cache_control"] == document["cache_control"] == kept
+    assert "cache_control" not in label and "cache_control" not in words
+
+
+def test_rejections_of_claude_mention_the_attachment(server_with: Start) -> None:
+    big = "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"
+    attached = "The attachment was shot.png (image/png, 30 x 20 pixels, "
+    protected = "The PDF is password protected."
+    rejections = [
+        (status(400, big), f"does not accept the request (400: {big}). {attached}"),
+        (status(400, "Could not process image"), ": make it smaller, convert it, or leave it out"),
+        (status(413, "Request exceeds the maximum size"), attached),
+        (error_event(kind="invalid_request_error", message=protected), "The attachment was"),
+    ]
+    server_with([answer for answer, _ in rejections])
+    for _, words in rejections:
+        error = str(refused(MODEL, request=showing(SHOT, PAPER)))
+        assert words in error and len(error) < 400

@@ -4,7 +4,6 @@ on this machine."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,22 +15,21 @@ from repoagent.llm.model import Retryable, Wishes
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.registry import PROVIDERS, missing_extra
 from tests.llm import helpers
+from tests.llm.conftest import Put, Start
 from tests.llm.helpers import call
 from tests.llm.providers import cloud_server as cloud
 from tests.llm.providers.cloud_server import SESSION, aws_exception, aws_status, google_status
-from tests.llm.providers.messages_server import PORTAL, Server, error_event, status
+from tests.llm.providers.messages_server import PORTAL, error_event, status
 from tests.llm.providers.streaming_server import Behaviour
 
 NAMES = {"bedrock": "us.anthropic.claude-sonnet-5-5-v1:0", "vertex": "claude-sonnet-5-5@20260901"}
 AWS, GOOGLE = (AnthropicModel(name, platform=platform) for platform, name in NAMES.items())
 EACH = pytest.mark.parametrize("model", [AWS, GOOGLE], ids=["bedrock", "vertex"])
-Start = Callable[..., Server]
-Set = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
-def put(monkeypatch: pytest.MonkeyPatch) -> Set:
-    """Sets environment variables; "" removes. The SDK would keep credentials as long as the process runs."""
+def no_other_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK would keep credentials as long as the process runs."""
     from anthropic.lib.aws._auth import _get_session
 
     _get_session.cache_clear()
@@ -39,17 +37,9 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Set:
         if name.startswith(("CLOUD", "GCLOUD_")):
             monkeypatch.delenv(name)
 
-    def put(**variables: str) -> None:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-            if not value:
-                monkeypatch.delenv(name)
-
-    return put
-
 
 @pytest.fixture
-def nowhere(put: Set, tmp_path: Path) -> None:
+def nowhere(put: Put, tmp_path: Path) -> None:
     """No credentials, and an address where no server answers."""
     put(**cloud.no_aws(tmp_path), ANTHROPIC_BEDROCK_BASE_URL="http://127.0.0.1:9", AWS_REGION="eu-north-9")
     put(**cloud.no_google(tmp_path), ANTHROPIC_VERTEX_BASE_URL="http://127.0.0.1:9/v1")
@@ -129,7 +119,7 @@ def test_rejections(server_with: Start, model: AnthropicModel) -> None:
         assert words in refused(model, kind)
 
 
-def test_a_key_of_bedrock(server_with: Start, put: Set) -> None:
+def test_a_key_of_bedrock(server_with: Start, put: Put) -> None:
     server = server_with(["ok", status(403, "no model for secret-bearer")], "bedrock")
     put(AWS_BEARER_TOKEN_BEDROCK="secret-bearer")
     assert call(AWS).text == "ok"
@@ -137,21 +127,18 @@ def test_a_key_of_bedrock(server_with: Start, put: Set) -> None:
     assert "no model for [key]" in refused(AWS)
 
 
-@pytest.mark.parametrize(
-    ("variables", "config", "words"),
-    [
-        ({}, "", "no usable AWS credentials (RuntimeError): run `aws configure` or `aws sso login`"),
-        ({"AWS_PROFILE": "wrok", "AWS_REGION": ""}, "", "no usable AWS credentials (ProfileNotFound)"),
-        ({"AWS_REGION": ""}, "", "no AWS region is set: set AWS_REGION"),
-        ({}, "no section\n", "no usable AWS credentials (ConfigParseError)"),
-        ({}, "[default]\ncredential_process = /no/such/program\n", "no usable AWS credentials"),
-        ({"ANTHROPIC_BEDROCK_BASE_URL": "http://[::1"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
-        ({"AWS_BEARER_TOKEN_BEDROCK": "key\n"}, "", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
-    ],
-)
+@pytest.mark.parametrize(("variables", "config", "words"), [
+    ({}, "", "no usable AWS credentials (RuntimeError): run `aws configure` or `aws sso login`"),
+    ({"AWS_PROFILE": "wrok", "AWS_REGION": ""}, "", "no usable AWS credentials (ProfileNotFound)"),
+    ({"AWS_REGION": ""}, "", "no AWS region is set: set AWS_REGION"),
+    ({}, "no section\n", "no usable AWS credentials (ConfigParseError)"),
+    ({}, "[default]\ncredential_process = /no/such/program\n", "no usable AWS credentials"),
+    ({"ANTHROPIC_BEDROCK_BASE_URL": "http://[::1"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
+    ({"AWS_BEARER_TOKEN_BEDROCK": "key\n"}, "", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
+])  # fmt: skip
 @pytest.mark.usefixtures("nowhere")
 def test_wrong_settings_of_aws(
-    put: Set, tmp_path: Path, variables: dict[str, str], config: str, words: str
+    put: Put, tmp_path: Path, variables: dict[str, str], config: str, words: str
 ) -> None:
     put(HOME=str(tmp_path), **variables)
     if config:
@@ -159,7 +146,7 @@ def test_wrong_settings_of_aws(
     assert words in refused(AWS)
 
 
-def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
+def test_no_address_and_no_server(nowhere: None, put: Put) -> None:
     put(AWS_BEARER_TOKEN_BEDROCK="key")
     assert "cannot build a request for bedrock/.." in refused(AnthropicModel("..", platform="bedrock"))
     assert "cannot reach 127.0.0.1" in refused(AWS, Retryable)
@@ -170,7 +157,7 @@ def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
 @EACH
 @pytest.mark.parametrize("module", ["no_such_module", "no_such_package.module"])
 def test_without_the_extra(
-    nowhere: None, put: Set, monkeypatch: pytest.MonkeyPatch, model: AnthropicModel, module: str
+    nowhere: None, put: Put, monkeypatch: pytest.MonkeyPatch, model: AnthropicModel, module: str
 ) -> None:
     name = model.platform
     put(AWS_REGION="eu-north-8", CLOUD_ML_REGION=module)  # a client is made once for one environment
@@ -180,17 +167,14 @@ def test_without_the_extra(
     assert missing_extra(name) == ""
 
 
-@pytest.mark.parametrize(
-    ("variables", "account", "words"),
-    [
-        ({"CLOUD_ML_REGION": ""}, {}, "no region is set for Vertex AI: set CLOUD_ML_REGION"),
-        ({"ANTHROPIC_VERTEX_PROJECT_ID": ""}, {"project_id": ""}, "no Google Cloud project is set: set ANTHROPIC_"),
-        ({"ANTHROPIC_VERTEX_BASE_URL": "127.0.0.1:9/x"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
-        ({"ANTHROPIC_VERTEX_BASE_URL": "http://[::1"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("variables", "account", "words"), [
+    ({"CLOUD_ML_REGION": ""}, {}, "no region is set for Vertex AI: set CLOUD_ML_REGION"),
+    ({"ANTHROPIC_VERTEX_PROJECT_ID": ""}, {"project_id": ""}, "no Google Cloud project is set: set ANTHROPIC_"),
+    ({"ANTHROPIC_VERTEX_BASE_URL": "127.0.0.1:9/x"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
+    ({"ANTHROPIC_VERTEX_BASE_URL": "http://[::1"}, {}, "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION"),
+])  # fmt: skip
 def test_wrong_settings_of_google(
-    server_with: Start, put: Set, variables: dict[str, str], account: dict[str, str], words: str
+    server_with: Start, put: Put, variables: dict[str, str], account: dict[str, str], words: str
 ) -> None:
     server_with("ok", "vertex", **account)
     put(**variables)

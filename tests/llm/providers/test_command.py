@@ -15,6 +15,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request
 from repoagent.llm.providers import command as command_module
 from repoagent.llm.providers.command import CommandModel
+from tests.llm.conftest import Put
 from tests.llm.helpers import ask, call, gone, soon
 
 
@@ -63,24 +64,21 @@ def test_a_long_prompt_that_is_not_read_or_echoed_at_once() -> None:
     assert prompt in run("cat", ask(prompt))
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("echo to no avail >&2; exit 3", r"failed with exit code 3: to no avail"),
-        ("kill -TERM $$", "failed with signal 15"),
-        ("no-such-program-here", r"cannot run .*no-such-program-here.*check --model"),
-        ("true", "printed no reply"),
-        ("echo; echo warning >&2", "printed no reply: warning"),
-        ("echo one >&2; echo; echo two; exit 1", "failed with exit code 1: one$"),
-        ("echo on standard output; exit 1", "failed with exit code 1: on standard output"),
-        (r"printf '\033[31mred\033[0m\n\n' >&2; exit 1", "exit code 1: red$"),
-        (r"printf 'caf\351\n' >&2; exit 1", "exit code 1: caf\ufffd$"),
-        ("OPENAI_API_KEY=sk-proj-0123456789abcdef0 false --api-key=topsecret", r"`OPENAI_API_KEY=\*\*\* false --api-key=\*\*\*` failed"),
-        ("echo 'bad key sk-proj-0123456789abcdef0' >&2; exit 1", r"exit code 1: bad key \*\*\*$"),
-        ("for n in $(seq 300); do echo Traceback; done >&2; echo the last line >&2; exit 1", "1: ….* Traceback the last line$"),
-        ("/", "cannot run .*check --model"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "words"), [
+    ("echo to no avail >&2; exit 3", r"failed with exit code 3: to no avail"),
+    ("kill -TERM $$", "failed with signal 15"),
+    ("no-such-program-here", r"cannot run .*no-such-program-here.*check --model"),
+    ("true", "printed no reply"),
+    ("echo; echo warning >&2", "printed no reply: warning"),
+    ("echo one >&2; echo; echo two; exit 1", "failed with exit code 1: one$"),
+    ("echo on standard output; exit 1", "failed with exit code 1: on standard output"),
+    (r"printf '\033[31mred\033[0m\n\n' >&2; exit 1", "exit code 1: red$"),
+    (r"printf 'caf\351\n' >&2; exit 1", "exit code 1: caf\ufffd$"),
+    ("OPENAI_API_KEY=sk-proj-0123456789abcdef0 false --api-key=topsecret", r"`OPENAI_API_KEY=\*\*\* false --api-key=\*\*\*` failed"),
+    ("echo 'bad key sk-proj-0123456789abcdef0' >&2; exit 1", r"exit code 1: bad key \*\*\*$"),
+    ("for n in $(seq 300); do echo Traceback; done >&2; echo the last line >&2; exit 1", "1: ….* Traceback the last line$"),
+    ("/", "cannot run .*check --model"),
+])  # fmt: skip
 def test_failures_are_one_sentence(command: str, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         run(command)
@@ -105,20 +103,17 @@ def test_an_interrupt_ends_the_whole_group(tmp_path: Path) -> None:
     assert soon(lambda: gone(int(pid.read_text())))
 
 
-@pytest.mark.parametrize(
-    ("printed", "text"),
-    [
-        (r"a\000\377\007b", "a\ufffdb"),
-        (r"\033[1;32mgreen\033[0m and\033[?25h plain\n", "green and plain\n"),
-        (r"\033]0;a title\007one\033]8;;http://x\033\\two\033]8;;\033\\", "onetwo"),
-        (r"one\r\ntwo\r\n", "one\r\ntwo\r\n"),
-        (r"tab\tand\ffeed\n", "tab\tand\ffeed\n"),
-        (r"cut \033[3", "cut [3"),
-        # a character, and a control sequence, in two reads
-        (r"\303'; sleep 0.1; printf '\251", "é"),
-        (r"one\033]0;ti'; sleep 0.1; printf 'tle\033'; sleep 0.1; printf '\\two\033'; sleep 0.1; printf '[0m.", "onetwo."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("printed", "text"), [
+    (r"a\000\377\007b", "a\ufffdb"),
+    (r"\033[1;32mgreen\033[0m and\033[?25h plain\n", "green and plain\n"),
+    (r"\033]0;a title\007one\033]8;;http://x\033\\two\033]8;;\033\\", "onetwo"),
+    (r"one\r\ntwo\r\n", "one\r\ntwo\r\n"),
+    (r"tab\tand\ffeed\n", "tab\tand\ffeed\n"),
+    (r"cut \033[3", "cut [3"),
+    # a character, and a control sequence, in two reads
+    (r"\303'; sleep 0.1; printf '\251", "é"),
+    (r"one\033]0;ti'; sleep 0.1; printf 'tle\033'; sleep 0.1; printf '\\two\033'; sleep 0.1; printf '[0m.", "onetwo."),
+])  # fmt: skip
 def test_control_sequences_and_invalid_characters_are_removed(printed: str, text: str) -> None:
     assert run(f"printf '{printed}'") == text
 
@@ -134,13 +129,11 @@ def test_a_program_that_closes_its_output_and_lingers(monkeypatch: pytest.Monkey
     assert run("echo reply; exec >&-; sleep 30") == "reply\n"
 
 
-def test_a_command_that_runs_repoagent_on_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_runs_repoagent_on_itself_ends(put: Put) -> None:
     code = (
         "from repoagent.llm.providers.command import CommandModel; from tests.llm.helpers import ask; import os; "
         "print(CommandModel(os.environ['LOOP']).complete(ask(), lambda piece: None).text)"
     )
-    monkeypatch.setenv("LOOP", f'{sys.executable} -c "$CODE"')
-    monkeypatch.setenv("CODE", code)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    put(LOOP=f'{sys.executable} -c "$CODE"', CODE=code, PYTHONPATH=str(Path(__file__).parents[3]))
     with pytest.raises(ModelError, match="does not run repoagent"):
         run(os.environ["LOOP"])

@@ -13,6 +13,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Usage
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.command_agents import full_command, masked_command
+from tests.llm.conftest import Put
 from tests.llm.helpers import call
 
 FAKES = {
@@ -74,16 +75,19 @@ def event(**fields):
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def programs(tmp_path: Path, put: Put, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The programs on PATH, in an empty folder; what was seen of the last call is in the file that is returned."""
     folder, seen = tmp_path / "bin", tmp_path / "seen.json"
     folder.mkdir()
     for name, script in FAKES.items():
         (folder / name).write_text(HEAD.format(python=sys.executable) + script)
         (folder / name).chmod(0o755)
-    environment = {"SEEN": str(seen), "CLAUDECODE": "1", "GIT_DIR": "/no/such/repository/.git"}
-    for variable, value in {"PATH": f"{folder}:{os.environ['PATH']}", **environment}.items():
-        monkeypatch.setenv(variable, value)
+    put(
+        SEEN=str(seen),
+        CLAUDECODE="1",
+        GIT_DIR="/no/such/repository/.git",
+        PATH=f"{folder}:{os.environ['PATH']}",
+    )
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return seen
@@ -94,16 +98,13 @@ def reply(command: str) -> Reply:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("command", "model", "usage"),
-    [
-        ("claude -p", "claude -p (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
-        ("claude", "claude (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
-        ("claude -p --output-format json", "claude -p --output-format json (claude-haiku-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
-        ("codex exec", "codex exec", Usage(40, 9, 60, 0)),
-        ("codex -m gpt-6", "codex -m gpt-6", Usage(40, 9, 60, 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "model", "usage"), [
+    ("claude -p", "claude -p (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
+    ("claude", "claude (claude-sonnet-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
+    ("claude -p --output-format json", "claude -p --output-format json (claude-haiku-5-5)", Usage(3, 7, 20, 5, dollars=0.01)),
+    ("codex exec", "codex exec", Usage(40, 9, 60, 0)),
+    ("codex -m gpt-6", "codex -m gpt-6", Usage(40, 9, 60, 0)),
+])  # fmt: skip
 def test_known_commands(command: str, model: str, usage: Usage, programs: Path) -> None:
     got = reply(command)
     assert (got.text.strip(), got.model, got.usage) == ("done", f"command:{model}", usage)
@@ -119,33 +120,23 @@ def test_an_agent_runs_in_an_empty_folder(programs: Path) -> None:
         assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
 
 
-def test_a_shell_line_and_a_selected_format_are_left_alone(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shell_line_and_a_selected_format_are_left_alone(programs: Path, put: Put) -> None:
     got = reply("claude -p --output-format text")
     assert (got.text, got.usage.estimated) == ("done\n", True)
-    monkeypatch.delenv("CLAUDECODE")
+    put(CLAUDECODE="")
     assert reply("claude --tools x | tail -n 1").text == "done\n"
     assert json.loads(programs.read_text())["args"] == ["--tools", "x"]
 
 
-@pytest.mark.parametrize(
-    ("command", "line"),
-    [
-        ("cat", "cat"),
-        ("llm -m X", "llm -m X"),
-        ("KEY=1 ~/bin/codex e", "KEY=1 ~/bin/codex e --json --sandbox read-only --skip-git-repo-check --ephemeral"),
-        ("codex exec --yolo --json", "codex exec --yolo --json --skip-git-repo-check --ephemeral"),
-        ("claude -p > x", "claude -p > x"),
-        ("claude -p # mine", "claude -p # mine"),
-        ("claude -p $(cat x)", "claude -p $(cat x)"),
-        ("claude 'open", "claude 'open"),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_arguments_added_to_a_command(command: str, line: str) -> None:
-    assert full_command(command) == line
-    assert full_command(line) == line
+def test_arguments_added_to_a_command() -> None:
+    added = {
+        "KEY=1 ~/bin/codex e": " --json --sandbox read-only --skip-git-repo-check --ephemeral",
+        "codex exec --yolo --json": " --skip-git-repo-check --ephemeral",
+    }
+    same = ("cat", "llm -m X", "claude -p > x", "claude -p # mine", "claude -p $(cat x)", "claude 'open", "")
+    for command in (*added, *same):
+        line = command + added.get(command, "")
+        assert full_command(command) == full_command(line) == line
 
 
 def test_a_key_is_never_shown() -> None:
@@ -153,31 +144,26 @@ def test_a_key_is_never_shown() -> None:
     assert "abc" not in shown and "llm -m X" in shown
 
 
-@pytest.mark.parametrize(
-    ("command", "fields", "words"),
-    [
-        ("claude -p", {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
-         r"`claude -p` failed: Invalid API key · Please run /login"),
-        ("claude -p", {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
-         "failed: You've hit your limit · resets 3am"),
-        ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
-        ("claude -p", {"result": {"type": "other"}}, "printed output in an unknown format"),
-        ("claude -p", {"text": " "}, "printed no reply"),
-        ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
-        ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "fields", "words"), [
+    ("claude -p", {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
+     r"`claude -p` failed: Invalid API key · Please run /login"),
+    ("claude -p", {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
+     "failed: You've hit your limit · resets 3am"),
+    ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
+    ("claude -p", {"result": {"type": "other"}}, "printed output in an unknown format"),
+    ("claude -p", {"text": " "}, "printed no reply"),
+    ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
+    ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized"),
+])  # fmt: skip
 @pytest.mark.usefixtures("programs")
-def test_failures_quote_the_program(
-    command: str, fields: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PLAN", json.dumps(fields))
+def test_failures_quote_the_program(command: str, fields: dict[str, object], words: str, put: Put) -> None:
+    put(PLAN=json.dumps(fields))
     with pytest.raises(ModelError, match=words):
         reply(command)
 
 
-def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+def test_a_program_that_is_not_installed(put: Put) -> None:
+    put(PATH="/usr/bin:/bin")
     advice = r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
     with pytest.raises(ModelError, match=advice):
         reply("codex exec")

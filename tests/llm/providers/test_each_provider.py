@@ -14,6 +14,7 @@ from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.providers.endpoints import Endpoint
 from repoagent.llm.providers.openai import OpenAIModel
+from tests.llm.conftest import Put
 from tests.llm.helpers import ask, call, refused
 from tests.llm.providers import messages_server, openai_server
 from tests.llm.providers.streaming_server import Behaviour
@@ -33,13 +34,10 @@ class Wire(NamedTuple):
     start: Callable[[Any], Any]
 
 
-@pytest.fixture(
-    params=[
-        "anthropic",
-        "openai",
-        *(pytest.param(cloud, marks=pytest.mark.soak) for cloud in ("bedrock", "vertex")),
-    ]
-)
+CLOUDS = [pytest.param(cloud, marks=pytest.mark.soak) for cloud in ("bedrock", "vertex")]
+
+
+@pytest.fixture(params=["anthropic", "openai", *CLOUDS])
 def wire(request: pytest.FixtureRequest, serve: Any, server_with: Any) -> Wire:
     name = request.param
 
@@ -129,7 +127,7 @@ def test_exceptions_of_on_text_are_passed_on(wire: Wire) -> None:
         wire.start("some text").complete(ask(), fail)
 
 
-def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server(put: Put) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://user:{openai_server.KEY}@127.0.0.1:{unused.getsockname()[1]}"
@@ -138,7 +136,6 @@ def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "/v1: start it with `ollama serve`, or check OLLAMA_HOST or providers.ollama.base_url" in error
         error = str(refused(OpenAIModel(replace(local, local=False), "m"), Retryable))
         assert "cannot reach http://127.0.0.1" in error
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", messages_server.KEY)
+        put(ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY=messages_server.KEY)
         error = str(refused(AnthropicModel("claude-sonnet-5-5"), Retryable))
         assert "cannot reach 127.0.0.1" in error

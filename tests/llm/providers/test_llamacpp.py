@@ -74,16 +74,13 @@ def test_a_prompt_longer_than_the_window(model: Path) -> None:
         complete(model, ask("word " * 20_000))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
-        ("none.gguf", None, "no such file"),
-        (".", None, "not a regular file"),
-        ("a\0b", None, "no such file|null byte"),
-        ("page.gguf", b"<!DOCTYPE html><html>", "not a GGUF model file"),
-        ("empty.gguf", b"", "not a GGUF model file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "reason"), [
+    ("none.gguf", None, "no such file"),
+    (".", None, "not a regular file"),
+    ("a\0b", None, "no such file|null byte"),
+    ("page.gguf", b"<!DOCTYPE html><html>", "not a GGUF model file"),
+    ("empty.gguf", b"", "not a GGUF model file"),
+])  # fmt: skip
 def test_a_path_that_is_not_a_model_file(
     tmp_path: Path, name: str, content: bytes | None, reason: str
 ) -> None:

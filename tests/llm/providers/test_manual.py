@@ -17,6 +17,7 @@ from repoagent.llm.model import Reply, render_request
 from repoagent.llm.providers import manual
 from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
+from tests.llm.conftest import Put
 from tests.llm.helpers import ask, call
 
 PROMPT = render_request(ask())
@@ -155,11 +156,9 @@ def test_the_clipboard_both_ways(tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "one\ntwo\n"
 
 
-def test_a_clipboard_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WAYLAND_DISPLAY", "")
-    monkeypatch.setenv("DISPLAY", ":0")
+def test_a_clipboard_that_hangs(tmp_path: Path, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(WAYLAND_DISPLAY="", DISPLAY=":0", PATH=str(tmp_path))
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(pyperclip, "copy", pyperclip.lazy_load_stub_copy)  # it looks for a program once
     monkeypatch.setattr(pyperclip, "paste", pyperclip.lazy_load_stub_paste)
     monkeypatch.setattr(manual, "TIMEOUT", 0.2)

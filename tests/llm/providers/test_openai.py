@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import ssl
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ from repoagent.llm.providers.endpoints import Endpoint, endpoint
 from repoagent.llm.providers.errors import parse_error
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.providers.openai_request import learn
-from tests.llm.helpers import ask, call, refused
+from tests.llm.conftest import Put, Start
+from tests.llm.helpers import ask, call, certified, refused
 from tests.llm.providers.openai_server import (
     KEY,
     KEY_VARIABLE,
@@ -36,7 +35,6 @@ from tests.llm.providers.openai_server import (
 )  # fmt: skip
 from tests.llm.providers.streaming_server import Behaviour
 
-Start = Callable[..., Server]
 DONE = "data: [DONE]\n\n"
 
 
@@ -60,17 +58,14 @@ def test_the_content_of_a_request(serve: Start) -> None:
     assert body == {"model": "test-model", **streamed, "reasoning_effort": "low", "temperature": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("traits", "name", "wishes", "fields"),
-    [
-        ((), "m", {}, {"max_tokens": 5000, "grammar": None, "reasoning_effort": None, "temperature": None}),
-        (("max_completion_tokens",), "m", {}, {"max_completion_tokens": 5000}),
-        (("max_completion_tokens",), "gpt-5.2", {}, {"max_completion_tokens": 37_000}),
-        (("grammar",), "m", {}, {"grammar": "root ::= .*"}),
-        (("usage_unasked",), "m", {}, {"stream_options": None}),
-        (("reasoning_object",), "m", {"effort": "high"}, {"reasoning": {"effort": "high"}, "reasoning_effort": None}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("traits", "name", "wishes", "fields"), [
+    ((), "m", {}, {"max_tokens": 5000, "grammar": None, "reasoning_effort": None, "temperature": None}),
+    (("max_completion_tokens",), "m", {}, {"max_completion_tokens": 5000}),
+    (("max_completion_tokens",), "gpt-5.2", {}, {"max_completion_tokens": 37_000}),
+    (("grammar",), "m", {}, {"grammar": "root ::= .*"}),
+    (("usage_unasked",), "m", {}, {"stream_options": None}),
+    (("reasoning_object",), "m", {"effort": "high"}, {"reasoning": {"effort": "high"}, "reasoning_effort": None}),
+])  # fmt: skip
 def test_real_differences_between_servers(
     serve: Start, traits: tuple[str, ...], name: str, wishes: dict[str, str], fields: dict[str, object]
 ) -> None:
@@ -101,12 +96,10 @@ def test_cache_breakpoints(serve: Start) -> None:
     assert model_of(server).takes == {"effort", "temperature", "tools"}
 
 
-def test_the_account_of_openai_is_not_sent_to_other_servers(
-    serve: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
-        monkeypatch.setenv(name, "of-openai")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: of-openai\nAuthorization: of-openai")
+def test_the_account_of_openai_is_not_sent_to_other_servers(serve: Start, put: Put) -> None:
+    names = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+    put(**dict.fromkeys(names, "of-openai"))
+    put(OPENAI_CUSTOM_HEADERS="X-Mine: of-openai\nAuthorization: of-openai")
     server = serve("ok")
     call(OpenAIModel(server.endpoint(keyed=False), "test-model"))
     assert "authorization" not in server.requests[0].headers
@@ -167,20 +160,17 @@ def test_think_blocks(serve: Start) -> None:
 COUNTS = {"prompt_tokens": 10, "completion_tokens": 5}
 
 
-@pytest.mark.parametrize(
-    ("usage", "at", "expected"),
-    [
-        *((USAGE, at, Usage(100, 20)) for at in ("last", "finish", "each", "first")),
-        ({**COUNTS, "total_tokens": 40}, "last", Usage(10, 30)),  # xAI, Google: only the total has the thinking
-        ({**COUNTS, "prompt_cache_hit_tokens": 4}, "last", Usage(6, 5, 4)),  # DeepSeek, OpenRouter
-        ({**COUNTS, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 3}}, "last", Usage(5, 5, 2, 3)),
-        ({**COUNTS, "prompt_tokens_details": {"cached_tokens": 99}}, "last", Usage(10, 5)),  # more than the prompt
-        ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, "last", None),
-        ({"prompt_tokens": -1, "completion_tokens": 1.5, "prompt_tokens_details": None}, "last", None),
-        ({"prompt_tokens": "700", "completion_tokens": True, "prompt_tokens_details": []}, "last", None),
-        ([1], "last", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("usage", "at", "expected"), [
+    *((USAGE, at, Usage(100, 20)) for at in ("last", "finish", "each", "first")),
+    ({**COUNTS, "total_tokens": 40}, "last", Usage(10, 30)),  # xAI, Google: only the total has the thinking
+    ({**COUNTS, "prompt_cache_hit_tokens": 4}, "last", Usage(6, 5, 4)),  # DeepSeek, OpenRouter
+    ({**COUNTS, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 3}}, "last", Usage(5, 5, 2, 3)),
+    ({**COUNTS, "prompt_tokens_details": {"cached_tokens": 99}}, "last", Usage(10, 5)),  # more than the prompt
+    ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, "last", None),
+    ({"prompt_tokens": -1, "completion_tokens": 1.5, "prompt_tokens_details": None}, "last", None),
+    ({"prompt_tokens": "700", "completion_tokens": True, "prompt_tokens_details": []}, "last", None),
+    ([1], "last", None),
+])  # fmt: skip
 def test_usage_is_counted_or_estimated(serve: Start, usage: Any, at: str, expected: Usage | None) -> None:
     model = model_of(serve(text("0123456789" * 30, usage=usage, usage_at=at)))
     got = call(model, ask("x" * 3000)).usage
@@ -275,15 +265,12 @@ def test_failures(serve: Start, rows: list[tuple[Behaviour, str]], kind: type[Mo
         assert words in str(refused(model_of(server), kind))
 
 
-def test_a_base_url_without_its_end(serve: Start) -> None:
+def test_a_missing_model_or_an_address_without_its_end(serve: Start) -> None:
     server = serve("ok")
     error = str(refused(OpenAIModel(server.endpoint("ollama", path=""), "m")))
     assert f"{server.url} has no ollama/m (404 page not found): run `ollama pull m`, or check" in error
     address = "check OLLAMA_HOST or providers.ollama.base_url in your configuration"
     assert f"{address}, which usually ends in /v1" in error
-
-
-def test_a_missing_model(serve: Start) -> None:
     for code, message in (
         (400, "x is not a valid model ID"),
         (404, "models/x is not found for API version v1main"),
@@ -291,10 +278,8 @@ def test_a_missing_model(serve: Start) -> None:
     ):
         server = serve(status(code, message))
         error = str(refused(model_of(server, name="x")))
-        assert (
-            f"{server.url}/v1 has no testing/x (" in error
-            and "): check the name, or check providers." in error
-        )
+        assert f"{server.url}/v1 has no testing/x (" in error
+        assert "): check the name, or check providers." in error
         error = str(refused(OpenAIModel(server.endpoint("ollama"), "x")))
         assert "): run `ollama pull x`, or check" in error
 
@@ -310,16 +295,15 @@ def test_the_wait_requested_by_the_server(serve: Start) -> None:
     assert [refused(model, Retryable).retry_after for _ in waits] == [seconds for _, seconds in waits]
 
 
-def test_no_proxy_for_local_servers(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.delenv("NO_PROXY", raising=False)
+def test_no_proxy_for_local_servers(serve: Start, put: Put) -> None:
+    put(HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
     assert call(model_of(serve("ok"))).text == "ok"
 
 
-def test_wrong_settings(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings(serve: Start, put: Put) -> None:
     for url in ("ftp://host/v1", "http:///v1"):
         refused(OpenAIModel(Endpoint("mine", url), "m"))
-    monkeypatch.setenv(KEY_VARIABLE, "two words")
+    put(**{KEY_VARIABLE: "two words"})
     assert f"(environment {KEY_VARIABLE}) contains a line break" in str(refused(model_of(serve("ok"))))
     own = {"mine": {"base_url": "https://host.example/v1", "api_key_env": "OPENROUTER_API_KEY"}}
     for name in ("openrouter", "mine"):
@@ -328,23 +312,14 @@ def test_wrong_settings(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"no key for {name}: set OPENROUTER_API_KEY to" in str(refused(OpenAIModel(found, "m")))
 
 
-def test_an_untrusted_certificate(serve: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pem = tmp_path / "own.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
-         "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", pem, "-out", tmp_path / "crt"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    pem.write_bytes(pem.read_bytes() + (tmp_path / "crt").read_bytes())
+def test_an_untrusted_certificate(serve: Start, tmp_path: Path, put: Put) -> None:
+    context, certificate = certified("IP:127.0.0.1", tmp_path)
     server = serve("ok")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
     server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
     address = server.endpoint()
     address = replace(address, base_url=address.base_url.replace("http:", "https:"))
     assert "is not trusted" in str(refused(OpenAIModel(address, "m")))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "crt"))
-    monkeypatch.setenv(KEY_VARIABLE, "another")  # the client is made once for one key
+    put(SSL_CERT_FILE=certificate, **{KEY_VARIABLE: "another"})  # the client is made once for one key
     assert call(OpenAIModel(address, "m")).text == "ok"
     plain = replace(address, base_url=serve("ok").url.replace("http:", "https:") + "/v1")
     assert "cannot reach" in str(refused(OpenAIModel(plain, "m"), Retryable))
@@ -390,18 +365,15 @@ def pydantic(*names: str) -> Behaviour:
     return raw(json.dumps(body).encode(), code=422)
 
 
-@pytest.mark.parametrize(
-    ("rejection", "field", "words"),
-    [
-        (status(400, "Unsupported value: 'temperature' does not support 0.2 with this model.", param="temperature", error="unsupported_value"), "temperature", "temperature"),
-        (status(400, "`temperature` is deprecated for this model."), "temperature", "temperature"),
-        (status(400, "unknown field stream_options"), "stream_options", "stream_options"),
-        (pydantic("stream_options"), "stream_options", "stream_options"),
-        (status(400, "Failed to parse grammar"), "grammar", "grammar"),
-        (status(400, "Unsupported value: 'reasoning_effort' does not support it", param="reasoning_effort"), "reasoning_effort", "effort"),
-        (pydantic("stream_options", "temperature"), "stream_options temperature", "stream_options and temperature"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rejection", "field", "words"), [
+    (status(400, "Unsupported value: 'temperature' does not support 0.2 with this model.", param="temperature", error="unsupported_value"), "temperature", "temperature"),
+    (status(400, "`temperature` is deprecated for this model."), "temperature", "temperature"),
+    (status(400, "unknown field stream_options"), "stream_options", "stream_options"),
+    (pydantic("stream_options"), "stream_options", "stream_options"),
+    (status(400, "Failed to parse grammar"), "grammar", "grammar"),
+    (status(400, "Unsupported value: 'reasoning_effort' does not support it", param="reasoning_effort"), "reasoning_effort", "effort"),
+    (pydantic("stream_options", "temperature"), "stream_options temperature", "stream_options and temperature"),
+])  # fmt: skip
 def test_rejected_fields_are_left_out(rejection: Behaviour, field: str, words: str) -> None:
     said, (first, second, _) = negotiate(rejection)
     fields = field.split()

@@ -1,25 +1,27 @@
-"""Native tools through Chat Completions, and both tools and reasoning through OpenAI's Responses API."""
+"""Native tools and media through Chat Completions; tools, media and reasoning through OpenAI's Responses API."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from repoagent.errors import UsageError
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Message, Part, ReplyBlocks, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.usage import Meter
+from tests.llm.conftest import Start
 from tests.llm.helpers import call, refused
-from tests.llm.media.files import media, png
+from tests.llm.media.files import jpeg, media, pdf, png, showing
 from tests.llm.providers.openai_server import USAGE, Server, chunk, chunks, status, text
 from tests.llm.providers.streaming_server import Behaviour
 from tests.llm.providers.test_anthropic_blocks import OFFERED, TOOLS
 
-Start = Callable[..., Server]
 TAGS = 'I look.\n<read path="a b.py"/>\n<run>make | tail</run>\n'
 SUMMARY = [{"type": "summary_text", "text": "hm"}]
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": SUMMARY, "encrypted_content": "b3BhcXVl"}
@@ -216,3 +218,33 @@ def test_a_server_without_responses_gets_chat_completions(serve: Start) -> None:
     reply = complete(model, OFFERED, Meter(), sleep=lambda seconds: None)
     assert reply.text == "from chat"
     assert server.paths == ["/v1/responses"]
+
+
+# Images and PDFs.
+
+
+def test_the_parts_that_chat_completions_gets(serve: Start) -> None:
+    photo, paper = media(jpeg(), "photo.jpg"), media(pdf(), "paper.pdf")
+    server = serve(["a cat", "ok"])
+    model = OpenAIModel(server.endpoint("testing", "pdf"), "m")
+    assert call(model, showing(photo, paper)).text == "a cat"
+    call(model, showing())
+    system, user = server.requests[0].body["messages"]
+    assert system == {"role": "system", "content": "You look."}
+    label, image, second, file, words = user["content"]
+    texts = ["photo.jpg:\n", "paper.pdf:\n", "what is it?"]
+    assert [label, second, words] == [{"type": "text", "text": said} for said in texts]
+    head, _, data = image["image_url"]["url"].partition(",")
+    assert (image["type"], head, b64decode(data)) == ("image_url", "data:image/jpeg;base64", photo.data)
+    assert (file["type"], file["file"]["filename"]) == ("file", "paper.pdf")
+    head, _, data = file["file"]["file_data"].partition(",")
+    assert (head, b64decode(data)) == ("data:application/pdf;base64", paper.data)
+    # without anything attached it stays a plain text, which every server takes
+    assert server.requests[1].body["messages"][1]["content"] == "what is it?"
+
+
+def test_a_pdf_is_not_sent_to_a_server_that_takes_none(serve: Start) -> None:
+    server = serve("ok")
+    error = str(refused(OpenAIModel(server.endpoint(), "m"), UsageError, showing(media(pdf(), "a.pdf"))))
+    assert "does not accept PDFs over this protocol. Send the PDF's text (pdftotext" in error
+    assert server.requests == []
