@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -162,10 +163,18 @@ def set_aside(path: Path) -> Path:
     """Rename a file of any type to NAME.broken-N with the lowest free N, and return the new path. Raises
     FileNotFoundError if it does not exist, Refused if a system call fails."""
     with open_folder(path.parent) as parent:
-        taken = set(os.listdir(parent))  # noqa: PTH208  (a descriptor)
-        name = next(name for number in count(1) if (name := f"{path.name}.broken-{number}") not in taken)
         try:
-            os.rename(path.name, name, src_dir_fd=parent, dst_dir_fd=parent)
+            is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)
+            for number in count(1):
+                name = f"{path.name}.broken-{number}"
+                # reserve the name by an empty file or folder, which the rename replaces
+                with suppress(FileExistsError):
+                    if is_folder:
+                        os.mkdir(name, 0o700, dir_fd=parent)
+                    else:
+                        os.close(os.open(name, _NEW, 0o600, dir_fd=parent))
+                    break
+            os.replace(path.name, name, src_dir_fd=parent, dst_dir_fd=parent)
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -7,7 +7,9 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -186,3 +188,24 @@ def test_a_line_is_not_appended_to_a_file_that_was_moved_away(
     monkeypatch.setattr("repoagent.storage.locks.flock_until", locked_after_a_move)
     append_line(path, b"new")
     assert (away.read_bytes(), path.read_bytes()) == (b"old\n", there + b"new\n")
+
+
+def test_broken_files_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+
+    def break_often(worker: int) -> None:
+        number = 0
+        while number < 40:
+            with suppress(FileExistsError), path.open("x") as file:
+                file.write(f"{worker} {number}")
+                number += 1
+            with suppress(FileNotFoundError):
+                set_aside(path)
+
+    workers = [threading.Thread(target=break_often, args=(worker,)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    texts = [file.read_text() for file in tmp_path.iterdir()]
+    assert len({text for text in texts if text}) == 160
