@@ -96,11 +96,8 @@ def _file_patch(diff: Diff) -> bytes:
         lines += [verb + b" from " + _quoted(old), verb + b" to " + _quoted(new)]
     if diff.a_blob or diff.b_blob:
         ids = [blob.hexsha if blob else Diff.NULL_HEX_SHA for blob in (diff.a_blob, diff.b_blob)]
-        mode = (
-            f" {diff.b_mode:o}"
-            if diff.b_mode and diff.a_mode == diff.b_mode and all((diff.a_blob, diff.b_blob))
-            else ""
-        )
+        same_mode = diff.b_mode and diff.a_mode == diff.b_mode and diff.a_blob and diff.b_blob
+        mode = f" {diff.b_mode:o}" if same_mode else ""
         lines.append(f"index {ids[0]}..{ids[1]}{mode}".encode())
     hunks = diff.diff or b""
     hunks = hunks.encode("utf-8", "surrogateescape") if isinstance(hunks, str) else hunks

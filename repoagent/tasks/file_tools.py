@@ -1,5 +1,5 @@
 """A run's file tools: `edit`, which writes a patch immediately; the tools that read files and the run's outputs;
-`keep`, `restore` and `write_changes`."""
+`keep`, `restore` and `write`."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def change_tools(context: RunContext) -> tuple[Tool, ...]:
 
 
 def scratch_tool(folder: Path) -> Tool:
-    """The tool `write_changes`, which writes files in `folder`, the $TMPDIR of commands."""
+    """The tool `write`, which writes files in `folder`, the $TMPDIR of commands."""
 
     def perform(action: Action) -> Observation:
         name = action.args.get("path", "").strip()

@@ -85,9 +85,8 @@ class FinishTool:
         open_reason = action.args.get("open", "").strip()
         if unfinished and not open_reason:
             names = "; ".join(f"{task.id} {task.title}" for task in unfinished)
-            text = (
-                f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".'
-            )
+            advice = 'Do them, set their state, or finish with open="why".'
+            text = f"Tasks of the plan are open: {names}. {advice}"
             return Observation("finish", text, ok=False, shown=f"the plan has open tasks: {names}")
         if reminder := self._reminder():
             return reminder
@@ -158,10 +157,8 @@ class FinishTool:
         from repoagent.tasks.commit import commit_run
 
         context = self.context
-        if operation_in_progress(context.worktree) in (
-            None,
-            "bisect",
-        ):  # a rebase or merge may have stashed the change
+        # a rebase or a merge may have stashed the change
+        if operation_in_progress(context.worktree) in (None, "bisect"):
             self._report_remaining()
         if context.edit_is_missing and context.change_set.changes:
             context.ui.say(

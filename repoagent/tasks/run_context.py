@@ -215,9 +215,7 @@ class RunContext:
     @property
     def edit_is_missing(self) -> bool:
         """Whether the last edit was refused, and nothing has changed since."""
-        return self.changes_at_refusal is not None and self.changes_at_refusal == frozenset(
-            self.change_set.changes
-        )
+        return self.changes_at_refusal == frozenset(self.change_set.changes)
 
     def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
         """Remember whether the last edit was refused. An edit that had nothing to do, or that the user rejected, does

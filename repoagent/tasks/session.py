@@ -130,9 +130,8 @@ def first_request(
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
         base = Path(name).resolve()
         run_dir = RunDirectory(Layout(base / ".repoagent", base), request.name)
-        with open_session(
-            worktree, request, settings, ui, ready, run_dir, RunRecord(request.prompt)
-        ) as session:
+        record = RunRecord(request.prompt)
+        with open_session(worktree, request, settings, ui, ready, run_dir, record) as session:
             state = start_conversation(session.context, session.state, session.confinement)
             (first,) = session.requests.render(state)
             session.live.ended("stopped", "")

@@ -102,9 +102,8 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
     hooks = _user_hooks(context, confinement)
     user_folder = user_file(os.environ).parent
     further = settings.texts("run.skills")
-    skills = find_skills(
-        skill_folders(top, context.layout.root, user_folder, further, tool_context.why_not), say
-    )
+    folders = skill_folders(top, context.layout.root, user_folder, further, tool_context.why_not)
+    skills = find_skills(folders, say)
     runner = _command_runner(context, confinement)
     stack.callback(runner.close)
     finishing = FinishTool(context, hooks, confinement)
@@ -136,11 +135,9 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
             return replace(observation, text=mask(observation.text), once=mask(observation.once))
 
         masked = tool if tool.name == EDIT else replace(tool, perform=perform)
-        return (
-            masked
-            if tool.name in BOUNDED
-            else spill_long_results(masked, context.run_dir.output, output_name)
-        )
+        if tool.name in BOUNDED:
+            return masked
+        return spill_long_results(masked, context.run_dir.output, output_name)
 
     tools = [
         writing_tool(context, after_edit),
@@ -231,9 +228,8 @@ def _optional_tools(
     if not context.settings.switch("run.browse"):
         return
     if find_spec("trafilatura") is None:
-        context.ui.say(
-            f"note: run.browse is on, but the `browse` extra is not installed; run `{install_extra('browse')}`"
-        )
+        install = install_extra("browse")
+        context.ui.say(f"note: run.browse is on, but the `browse` extra is not installed; run `{install}`")
         return
     from repoagent.agent.browse_tool import Browser
 

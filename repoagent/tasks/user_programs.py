@@ -179,21 +179,15 @@ def read_description(output: str) -> Description:
         given = json_files.decode(Description, {"name": "", "text": "", "args": None, **value})
     except TypeError as error:
         raise Refused(f"has an invalid description ({error})") from error
-    is_valid = (
-        NAME.fullmatch(given.name)
-        and one_line(given.text)
-        and all(map(_ARGUMENT.fullmatch, given.args or ()))
-    )
-    if not is_valid or not 0 < given.timeout <= LONGEST_TIMEOUT:  # also NaN
+    has_names = NAME.fullmatch(given.name) and all(map(_ARGUMENT.fullmatch, given.args or ()))
+    if not has_names or not one_line(given.text) or not 0 < given.timeout <= LONGEST_TIMEOUT:  # also NaN
         raise Refused(
             "has an invalid description: `name` and arguments must be words of letters, digits and dashes, `text` a "
             f"line, and `timeout` at most {LONGEST_TIMEOUT:g} seconds"
         )
-    args = (
-        None
-        if given.args is None
-        else {name: cut_at_word(one_line(text), 120) for name, text in given.args.items()}
-    )
+    args = given.args
+    if args is not None:
+        args = {name: cut_at_word(one_line(text), 120) for name, text in args.items()}
     text, body = (cut_at_word(one_line(each), LONGEST) for each in (given.text, given.body))
     return replace(given, text=text, body=body, args=args)
 
@@ -215,13 +209,8 @@ def _tool(path: Path, description: Description, top: Path, decide: Decide, audit
             text = f"unknown argument {', '.join(unknown)}: {name} takes {takes}."
             return Observation(name, text, ok=False)
         values = {key: unmask(value) for key, value in action.args.items()}
-        call = {
-            "version": VERSION,
-            "name": name,
-            "args": values,
-            "body": unmask(action.body),
-            "top": str(top),
-        }
+        body = unmask(action.body)
+        call = {"version": VERSION, "name": name, "args": values, "body": body, "top": str(top)}
         variables = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in values.items()}
         stdin, env, timeout = json.dumps(call) + "\n", {**os.environ, **variables}, description.timeout
         try:

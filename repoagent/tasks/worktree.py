@@ -116,9 +116,8 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
         return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
         return None
-    if _is_own(worktree, folder) and not os.path.lexists(
-        folder
-    ):  # removed by hand: git lets go of its branch
+    # if it was removed by hand, git must let go of its branch
+    if _is_own(worktree, folder) and not os.path.lexists(folder):
         git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
     new = ("--", folder, branch) if _has_branch(worktree, branch) else ("-b", branch, "--", folder)
     return _add(worktree, Path(folder), *new)

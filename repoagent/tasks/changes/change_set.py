@@ -86,14 +86,11 @@ class ChangeSet:
 
     def settle_pending(self) -> None:
         """After an interruption: add the pending changes whose bytes are in the files."""
-        top = self.worktree.top
-        self.wrote(
-            [
-                change
-                for change in self.pending
-                if is_at_result(change, change.name, read_content(top, change.name))
-            ]
-        )
+        written = []
+        for change in self.pending:
+            if is_at_result(change, change.name, read_content(self.worktree.top, change.name)):
+                written.append(change)
+        self.wrote(written)
 
     def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
         """Announce the commit of the edit that `mark` identifies or, without a mark, of all changes, so that a kill
@@ -184,9 +181,8 @@ class ChangeSet:
         for change in changes:
             expected = {change.old_path: None, change.path: change.new}
             for path, content in expected.items():
-                if path is not None and not same_content(
-                    current := read_content(self.worktree.top, path), content
-                ):
+                current = None if path is None else read_content(self.worktree.top, path)
+                if path is not None and not same_content(current, content):
                     contents[path] = current
         return contents
 
@@ -255,9 +251,8 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
         return ChangeSet(worktree, folder)
     lists = {name: tuple(_read_change(folder, item) for item in value.get(name) or ()) for name in _LISTS}
     overlapping = frozenset(map(str, value.get("overlapping") or ()))  # may be an object with the lines
-    change_set = ChangeSet(
-        worktree, folder, **lists, overlapping=overlapping, edit=str(value.get("edit", ""))
-    )
+    edit = str(value.get("edit", ""))
+    change_set = ChangeSet(worktree, folder, **lists, overlapping=overlapping, edit=edit)
     if change_set.pending:
         change_set.settle_pending()
     return change_set

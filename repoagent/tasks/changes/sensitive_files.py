@@ -134,10 +134,8 @@ def watch_executed(
                     acting[path] = path not in known
                 known[path] = signature
                 if tell:
-                    name = quote_unless_plain(path)
-                    say(
-                        f"warning: {name} was written during the run, and {reason}; check it before you use it"
-                    )
+                    effect = f"{quote_unless_plain(path)} was written during the run, and {reason}"
+                    say(f"warning: {effect}; check it before you use it")
         return acting
 
     return look

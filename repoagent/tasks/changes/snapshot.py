@@ -147,9 +147,8 @@ def settle_command(change_set: ChangeSet) -> str:
         if followed and (name := values.get("bytes")) is not None:
             name = str(name)
             data = read_regular(change_set.folder / _SNAPSHOT_BYTES / name) if name.isalnum() else None
-            followed = (
-                data is not None and sha256(data).hexdigest() == name
-            )  # else it is gone, or half written
+            # otherwise it is gone, or only a part of it was written
+            followed = data is not None and sha256(data).hexdigest() == name
             content = Content(data or b"", str(values.get("mode"))) if followed else None
         files[path] = FileState(None, content, tracked=True, followed=followed)
     worktree = change_set.worktree
@@ -182,7 +181,6 @@ def add_unattributed(
             'unless you use <keep path="FILE"/>.'
         )
     if again:
-        sentences.append(
-            f"{lead}{names_of(again)}, which you had changed, changed again; read the new content."
-        )
+        names = names_of(again)
+        sentences.append(f"{lead}{names}, which you had changed, changed again; read the new content.")
     return changed, again, sentences

@@ -60,10 +60,8 @@ class Run:
 
 def list_runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, newest first. A malformed `run.json` is renamed with a warning, or left unchanged if `warn` is None."""
-    conversations = {
-        name for name in conversation_names(layout) if name.casefold().startswith(directory.OF_RUNS)
-    }
-    names = {*directory.names_of_folders(layout), *conversations}
+    names = set(directory.names_of_folders(layout))
+    names |= {name for name in conversation_names(layout) if name.casefold().startswith(directory.OF_RUNS)}
     all_runs = [read_run(RunDirectory(layout, name), warn=warn) for name in names]
     listed = [
         run for run in all_runs if run.state != CONVERSATION or os.path.lexists(run.run_dir.conversation)
