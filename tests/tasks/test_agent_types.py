@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -82,9 +83,7 @@ def test_a_users_type_is_read_and_does_not_replace_a_built_in_type(tmp_path: Pat
     assert (wide.tools, wide.model, wide.mode) == ({"read", "run", "edit"}, "command:mine", "auto")
     assert wide.limits == Limits(turns=5, cost=0.5) and wide.instructions == "Do all of it."
     assert (less.tools, less.model, less.mode) == ({"read", "outline"}, None, "read-only")
-    assert types["explore"] == BUILT_IN["explore"] and types["last"] == AgentType(
-        "last", wide.description, wide.instructions, wide.tools, wide.model, wide.limits, wide.mode
-    )
+    assert types["explore"] == BUILT_IN["explore"] and types["last"] == replace(wide, name="last")
     assert len(warnings) == 2 and all("as a built-in type or another" in warning for warning in warnings)
 
 

@@ -100,12 +100,11 @@ def test_an_agent_of_a_package_needs_no_model(
 ) -> None:
     """It sees the turns since its last step, and the plan; a subagent, which needs a model, is refused."""
     package = tmp_path / "site"
-    (package / "mine-1.dist-info").mkdir(parents=True)
+    about = package / "mine-1.dist-info"
+    about.mkdir(parents=True)
     (package / "my_agents.py").write_text(AGENT)
-    (package / "mine-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
-    (package / "mine-1.dist-info" / "entry_points.txt").write_text(
-        "[repoagent.agents]\ncounts = my_agents:counts\n"
-    )
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[repoagent.agents]\ncounts = my_agents:counts\n")
     monkeypatch.syspath_prepend(str(package))
     monkeypatch.chdir(repo.top)
     command = ["run", "--mode", "auto", "--max-cost", "1", "Count."]

@@ -198,12 +198,10 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo) -> None:
             live.ended(state, answer)
     used = record(repo)["tokens"]
     outcome, model, _ = go(repo, DONE, prompt="")
-    assert model.last_prompt.count("The end.") == 1
-    for said in (
-        "The subagent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:",
-        "The subagent (run-20260101-000001-abcde1) did not finish: 2 calls, 2,200 tokens",
-    ):
-        assert said in model.last_prompt
+    prompt, name = model.last_prompt, "run-20260101-00000"
+    assert prompt.count("The end.") == 1
+    assert f"The subagent answered ({name}0-abcde0), 2 calls, 1,200 tokens, $0.2500:" in prompt
+    assert f"The subagent ({name}1-abcde1) did not finish: 2 calls, 2,200 tokens" in prompt
     assert record(repo)["tokens"] == used + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
     assert model.last_prompt.count("The end.") == 1

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -107,34 +108,24 @@ def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
     assert chat.usage.total == 2 * CALL + 3 * CHILD and chat.left.cost == 1.25  # what is not used comes back
 
 
-def test_the_last_error_of_a_subagent_that_does_not_start(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subagents, "ITSELF", ("-c", "import sys; sys.exit('one\\ntwo')"))
-    _, _, user = go(repo, ASK, "So.")
+def test_the_last_error_of_a_subagent_that_does_not_start(repo: GitRepo) -> None:
+    with patch.object(subagents, "ITSELF", ("-c", "import sys; sys.exit('one\\ntwo')")):
+        _, _, user = go(repo, ASK, "So.")
     assert user.observations[0].text.endswith(": two")
 
 
-def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    requests: list[RunRequest] = []
-
-    def kept(run_dir: object, request: RunRequest, limits: object) -> None:
-        requests.append(request)
-        raise KeyboardInterrupt  # before it starts
-
-    monkeypatch.setattr(subagents, "write_spec", kept)
+def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo) -> None:
     kind = user_file(os.environ).parent / "agents" / "worker.md"
     kind.parent.mkdir(parents=True)
     kind.write_text("---\nname: worker\ndescription: does anything\n---\nDo it.\n")
-    with pytest.raises(KeyboardInterrupt):
+    before_it_starts = patch.object(subagents, "write_spec", side_effect=KeyboardInterrupt)
+    with before_it_starts as write, pytest.raises(KeyboardInterrupt):
         go(repo, '<delegate kind="worker">do it</delegate>', mode="auto", plan_only=True)
-    assert [request.mode for request in requests] == ["read-only"]
+    assert [call.args[1].mode for call in write.call_args_list] == ["read-only"]
 
 
 @pytest.mark.parametrize("change", [{"mode": "any"}, {"tools": None}, {"allow": [1]}, {"cost": "1"}])
-def test_a_specification_is_read_back_unless_it_is_malformed(
-    tmp_path: Path, change: dict[str, object]
-) -> None:
+def test_a_specification_is_read_unless_it_is_malformed(tmp_path: Path, change: dict[str, object]) -> None:
     run_dir = RunDirectory(Layout(tmp_path, tmp_path), "x")
     commit, limits = Options(no_commit=True), Limits(2, cost=0.5)
     request = RunRequest("do it", "x", "worker", "y", commit=commit, tools=frozenset({"read"}), allow=("ls",))

@@ -47,22 +47,14 @@ def thinking(
     return stage, thinker
 
 
-def bodies(stage: Stage) -> list[Mapping[str, Any]]:
-    return [received.body for received in stage.requests]
-
-
 def blocks_of(body: Mapping[str, Any], kind: str) -> list[Any]:
     return [block for message in body["messages"] for block in message["content"] if block["type"] == kind]
 
 
-def thoughts(body: Mapping[str, Any]) -> list[str]:
-    return [block["thinking"] for block in blocks_of(body, "thinking")]
-
-
-def grows(requests: list[Mapping[str, Any]]) -> bool:
-    """Whether each request starts with the whole previous one."""
-    sent = [unmarked([body["system"], body.get("tools"), *body["messages"]]) for body in requests]
-    return all(after[: len(before)] == before for before, after in pairwise(sent))
+def thoughts(stage: Stage) -> list[list[str]]:
+    """The thinking in each request."""
+    sent = [blocks_of(received.body, "thinking") for received in stage.requests]
+    return [[block["thinking"] for block in blocks] for blocks in sent]
 
 
 @pytest.mark.parametrize("thinking", ["tags", "tools"], indirect=True)
@@ -80,10 +72,14 @@ def test_thinking_is_sent_back_with_each_reply(thinking: tuple[Stage, Thinker]) 
     stage.at.clear()
     done = program.run([*words, "--resume", "it"], stage.repo.top, load=("anthropic",))
     assert (done.returncode, thinker.rejected) == (0, []), done.stderr
-    sent = bodies(stage)
     both = ["thought 1", "thought 2"]
-    assert [thoughts(body) for body in sent] == [[], ["thought 1"], both, both]
-    assert grows(sent) and sent[2]["messages"] == sent[3]["messages"]
+    assert thoughts(stage) == [[], ["thought 1"], both, both]
+    sent = [received.body for received in stage.requests]
+    assert sent[2]["messages"] == sent[3]["messages"]
+    plain = [unmarked([body["system"], body.get("tools"), *body["messages"]]) for body in sent]
+    assert all(
+        after[: len(before)] == before for before, after in pairwise(plain)
+    )  # each adds to the previous one
     assert "thought 1" not in stage.file("conversations", "it.md").read_text()
     calls = [block["name"] for block in blocks_of(sent[-1], "tool_use")]
     assert calls == (["read"] if os.environ["REPOAGENT_PROTOCOL"] == "tools" else [])
@@ -108,8 +104,7 @@ def test_turns_that_the_user_edited_are_not_signed(thinking: tuple[Stage, Thinke
     assert changed != text
     file.write_text(changed)
     stage.go(*REPLIES[:2], '<think>not yet</think>\n<search pattern="line"/>', REPLIES[2])
-    sent = bodies(stage)
-    assert [thoughts(body) for body in sent] == [[], ["thought 1"], [], ["thought 3"]]
+    assert thoughts(stage) == [[], ["thought 1"], [], ["thought 3"]]
     assert thinker.rejected == []
 
 
@@ -126,7 +121,7 @@ def test_thinking_that_cannot_be_sent_back_is_text(thinking: tuple[Stage, Thinke
         thinker.account = "another"
     stage.go(config={"model": "anthropic/claude-opus-5-5"} if how == "model" else {})
     refused = [["thought 1"]] if how == "account" else []
-    assert [thoughts(body) for body in bodies(stage)] == [[], *refused, [], ["thought 2"]]
+    assert thoughts(stage) == [[], *refused, [], ["thought 2"]]
     assert len(thinker.rejected) == len(refused)
 
 
