@@ -23,8 +23,9 @@ from repoagent.agent.loop import (
 from repoagent.agent.state import Needs, State, Tool, open_state
 from repoagent.errors import CheckFailed, LimitReached, ModelError, Refused, UsageError
 from repoagent.llm.conversation import Turn, to_messages
-from repoagent.llm.model import OnText, Part, Reply, Request, Usage
+from repoagent.llm.model import Part, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
+from tests.llm import helpers
 
 DIFF = "```diff\n--- a/x.py\n+++ b/x.py\n@@\n one\n-two\n+2\n three\n```\n"
 OTHER = DIFF.replace("+2", "+3")
@@ -415,48 +416,38 @@ def test_finished_earlier_run_is_ignored(file: Path) -> None:
 # The model agent, and agents from plugins.
 
 
-@dataclass
-class Parrot:
-    """A model with one reply."""
-
-    reply: str
-    requests: list[Request] = field(default_factory=list)
-    spec: str = "test/parrot"
-    context_tokens: int | None = None
-
-    def complete(self, request: Request, on_text: OnText) -> Reply:
-        self.requests.append(request)
-        on_text(self.reply)
-        return Reply(self.reply, "end", Usage(input=10, output=5), "parrot-1")
+def parrot(reply: str) -> helpers.Scripted:
+    """A model that repeats one reply."""
+    return helpers.Scripted([Reply(reply, "end", Usage(input=10, output=5), "parrot-1")] * 9)
 
 
 def prompt(state: State) -> tuple[Request, ...]:
     return (Request((Part("system"),), to_messages(state.turns, state.nonce)),)
 
 
-def talk(model: Parrot, limits: Limits, heard: list[str]) -> LoopOutcome:
+def talk(model: helpers.Scripted, limits: Limits, heard: list[str]) -> LoopOutcome:
     return run_loop(ModelAgent(model, Meter(limits), prompt, on_text=heard.append), [], ASKED)
 
 
 def test_limit_ends_an_endless_run() -> None:
-    model = Parrot("<think>hm</think>")
+    model = parrot("<think>hm</think>")
     with pytest.raises(LimitReached):
         talk(model, Limits(turns=2), [])
-    assert len(model.requests) == 2
-    last = model.requests[-1].messages[-1]
+    assert len(model.seen) == 2
+    last = model.seen[-1].messages[-1]
     assert last.role == "user" and "Noted." in last.text
 
 
 def test_text_is_streamed_and_the_turn_names_the_model() -> None:
     heard: list[str] = []
-    outcome = talk(Parrot("Which one?"), Limits(), heard)
+    outcome = talk(parrot("Which one?"), Limits(), heard)
     assert heard == ["Which one?"] and outcome.kind == "answered"
     assert outcome.state.turns[-1].meta == {"model": "parrot-1"}
 
 
 def test_replies_to_several_prompts_are_joined() -> None:
     parts = iter([{"sent": "first", "kind": "one"}, {"sent": "second", "kind": "one"}])
-    model = Parrot("x")
+    model = parrot("x")
     agent = ModelAgent(model, Meter(), lambda state: prompt(state) * 2, on_reply=lambda *_: next(parts))
     meta = {"model": "parrot-1", "sent": "first second", "kind": "one"}
     assert agent.step(ASKED) == Turn("assistant", "x\n\nx", meta)

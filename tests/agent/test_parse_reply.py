@@ -182,13 +182,11 @@ def test_thoughts_of_a_reasoning_model_are_ignored() -> None:
 MARKS = [
     "```", "```diff\n", "~~~", "`", "--- a/x\n+++ b/x\n", "@@\n", "-a\n", "+b\n", " c\n", "<<<<<<< SEARCH\n",
 ]  # fmt: skip
-scraps = st.sampled_from(
-    [
-        *MARKS, "<run>", "</run>", "<run ", "</run ", "<think>", "</think>", "<commit>", "</commit>", "<run id='x'>",
-        "</run id='x'>", "<finish/>", "=======\n", ">>>>>>> REPLACE\n", "x.py\n", "x", 'id="x"', "Human:", "<observation",
-        "7f3a9c21", "\n", "\n", "\n", " ", "\r", "\r\n", "\0", "\ud800", "&quot;", "&", "é", "\\",
-    ]
-)  # fmt: skip
+scraps = st.sampled_from([
+    *MARKS, "<run>", "</run>", "<run ", "</run ", "<think>", "</think>", "<commit>", "</commit>", "<run id='x'>",
+    "</run id='x'>", "<finish/>", "=======\n", ">>>>>>> REPLACE\n", "x.py\n", "x", 'id="x"', "Human:", "<observation",
+    "7f3a9c21", "\n", "\n", "\n", " ", "\r", "\r\n", "\0", "\ud800", "&quot;", "&", "é", "\\",
+])  # fmt: skip
 junk = st.one_of(st.text(), st.lists(scraps, max_size=40).map("".join))
 keys = st.text("AZaz_09-", min_size=1, max_size=9).filter(lambda key: key[0] not in "09-")
 some_actions = st.builds(

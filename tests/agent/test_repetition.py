@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,19 +49,14 @@ def test_same_reply_with_the_same_result() -> None:
         assert warning(run("make", "ok", extra=extra), run("make", "ok"))
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [run("make", "failed", f"Attempt {n}.") for n in range(NEAR)],
-        *(
-            [run(f"c{n}", f"r{n}", f"round {i}") for i in range(NEAR) for n in range(size)]
-            for size in (2, 3, 4)
-        ),
-        [step('<wait id="1"/>', "still running") for _ in range(PATIENCE)],
-    ],
-)
-def test_similar_steps_are_detected_later(steps: list[Step]) -> None:
-    assert not warning(*steps[:-1]) and warning(*steps)
+def test_similar_steps_are_detected_later() -> None:
+    attempts = [run("make", "failed", f"Attempt {n}.") for n in range(NEAR)]
+    waits = [step('<wait id="1"/>', "still running") for _ in range(PATIENCE)]
+    cycles = [
+        [run(f"c{n}", f"r{n}", f"round {i}") for i in range(NEAR) for n in range(size)] for size in (2, 3, 4)
+    ]
+    for steps in (attempts, waits, *cycles):
+        assert not warning(*steps[:-1]) and warning(*steps)
 
 
 RESULTS = [  # three results of one command, and whether they are the same

@@ -113,20 +113,15 @@ def test_a_cut_reply_is_continued(server_with: Start) -> None:
     assert server.requests[2].turns[1][1] == "one two three "
 
 
-@pytest.mark.parametrize(
-    ("turns", "kind", "words", "slept"),
-    [
+def test_limits_hold_for_retries_and_continuations() -> None:
+    for turns, kind, words, slept in (
         (2, LimitReached, "--max-turns", [1]),
         (1, ModelError, "overloaded; reached the limit of 1 model call", []),  # no wait for a forbidden retry
-    ],
-)
-def test_limits_hold_for_retries_and_continuations(
-    turns: int, kind: type[Exception], words: str, slept: list[float]
-) -> None:
-    model, listener = Scripted([BUSY, Reply("part", "length"), Reply("rest", "end")]), Listener()
-    with pytest.raises(kind, match=words):
-        listener.run(model, Meter(Limits(turns=turns)))
-    assert (len(model.seen), listener.slept) == (turns, slept)
+    ):
+        model, listener = Scripted([BUSY, Reply("part", "length"), Reply("rest", "end")]), Listener()
+        with pytest.raises(kind, match=words):
+            listener.run(model, Meter(Limits(turns=turns)))
+        assert (len(model.seen), listener.slept) == (turns, slept)
 
 
 PRICES = {"a/one": Price(1e6, 0), "b/two": Price(1e3, 0)}

@@ -74,11 +74,6 @@ def test_unknown_models(spec: str, words: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_any_server_is_a_provider_by_its_address() -> None:
-    known_now = settings(providers__acme__base_url="https://llm.acme.example/v1")
-    assert open_model(known_now, spec="acme/some").spec == "acme/some"
-
-
 def test_aliases() -> None:
     names = {"quick": "fast", "fast": "openai/gpt-x", "local": GGUF, "sonnet": "manual", "mine": "opus"}
     own = settings(model="quick", **{f"alias__{name}": spec for name, spec in names.items()})
@@ -162,6 +157,8 @@ def test_an_entry_is_found_by_its_spec_and_has_a_backend(name: str) -> None:
 def test_other_specs_belong_to_the_servers() -> None:
     for spec in ("openai/gpt-x", "mine/some", "manual/x", "anthropic", "local", "none", "", "a:b/c"):
         assert provider_of(spec) is SERVERS, spec
+    known_now = settings(providers__acme__base_url="https://llm.acme.example/v1")
+    assert open_model(known_now, spec="acme/some").spec == "acme/some"
 
 
 def test_no_other_module_names_a_provider() -> None:
