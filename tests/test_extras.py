@@ -23,17 +23,13 @@ UV = ("uv-receipt.toml", '[tool]\nrequirements = [{ name = "git-repoagent" }]\n'
     [
         (None, "pip install 'git-repoagent[local]'", "pip install tree-sitter-swift"),
         (
-            PIPX,
-            "pipx inject git-repoagent 'git-repoagent[local]'",
-            "pipx inject git-repoagent tree-sitter-swift",
+            PIPX, "pipx inject git-repoagent 'git-repoagent[local]'", "pipx inject git-repoagent tree-sitter-swift",
         ),
         (
-            UV,
-            "uv tool install 'git-repoagent[local]'",
-            "uv tool install git-repoagent --with tree-sitter-swift",
+            UV, "uv tool install 'git-repoagent[local]'", "uv tool install git-repoagent --with tree-sitter-swift",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_command_fits_the_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: tuple[str, str] | None, extra: str, package: str
 ) -> None:

@@ -14,8 +14,6 @@ from tests.conftest import GitRepo
 # Side effects of any commit: objects, logs of refs, the last message; and the files of repoagent.
 _PASSING = ("objects", "logs", "refs", "repoagent", "worktrees")
 _PASSING_FILES = ("index", "HEAD", "packed-refs", "COMMIT_EDITMSG", "gitk.cache")
-
-
 Snapshot = dict[str, Any]  # tuples
 
 

@@ -38,8 +38,6 @@ def _commit(repo: GitRepo, *changes: FileChange, place: InPlace | None = None) -
 MINE = OLD.replace(b"line 2\n", b"line two\n")  # the user's
 PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places that the edit changes
 WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
-
-
 TWO = b"line two\n"
 STAGED = {
     # what of f was staged before the commit, what is in the file, and what of the staged part undo leaves

@@ -10,8 +10,8 @@ from git.index.fun import read_cache
 
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
+from tests.git.conftest import PATH
 from tests.git.edits import change, edit, new_file, worktree
-from tests.git.states import PATH
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitDB is deprecated:DeprecationWarning")
 PATCH = "--- a/b.txt\n+++ b/b.txt\n@@ -4,3 +4,3 @@\n line 4\n-line 5\n+staged 5\n line 6\n"

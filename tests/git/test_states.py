@@ -15,9 +15,9 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
+from tests.git.conftest import PATH, text
 from tests.git.edits import change, delete, edit, keep, lines, new_file, shell, shout, undo_and_redo, worktree
 from tests.git.snapshot import as_before, changed, snapshot, untouched
-from tests.git.states import PATH, text
 
 EDITED = 11  # the line that an edit replaces in each version of the file, or it is refused
 NEW_PATH = "moved/b.txt"
@@ -291,8 +291,6 @@ IN_PROGRESS = {
     "squash": (["merge", "--squash", "side"], "squash", ["commit", "-q", "--no-edit"], "Squashed commit of the following:"),
     "stash pop": (["stash", "pop"], "merge conflicts", ["commit", "-q", "-m", "popped"], "popped"),
 }  # fmt: skip
-
-
 FORK = """
 echo base > README.md; git commit -qam base; echo stashed > README.md; git stash -q
 git checkout -q -b side; echo side > README.md; git commit -qam 'side 1'

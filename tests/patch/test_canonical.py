@@ -16,15 +16,8 @@ from tests.conftest import GitRepo
 
 ROWS = b"".join(b"row %d\n" % number for number in range(40))
 ODD = [
-    "plain",
-    "with space",
-    "ü\u2028.txt",
-    'quote".txt',
-    "back\\slash",
-    "tab\there",
-    "a/deep/er",
-    "\udcff\udcfe",
-]
+    "plain", "with space", "ü\u2028.txt", 'quote".txt', "back\\slash", "tab\there", "a/deep/er", "\udcff\udcfe",
+]  # fmt: skip
 
 
 def change(

@@ -197,9 +197,6 @@ def test_an_exact_location_is_not_certain_if_the_rest_of_the_answer_is_shifted()
     assert reasons(fenced(f"{shifted}@@\n-stop()\n+end()\n"), source) == {"ambiguous"}
 
 
-# Escapes shown by quoted lines are decoded in added lines too
-
-
 @pytest.mark.parametrize(
     ("hunk", "source", "expected"),
     [

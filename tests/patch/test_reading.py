@@ -28,17 +28,8 @@ Binary files a and b differ|cat > f <<'EOF'|EOF|apply_patch <<'EOF'|12 ¦ -a|12 
 From 0123456789012345678901234567890123456789 M|commit 0123456789012345678901234567890123456789"""
 _PIECES = [text.replace("¦", "|") for text in re.split(r"[|\n]", _TEXTS)]
 _ODD = [
-    "12\t-a",
-    "-b\r",
-    "\t",
-    "\x1b[31m-a\x1b[m",
-    "\u200b--- a/f",
-    "\ufeff@@",
-    "\u2028",
-    "\x0c",
-    "\x85",
-    "\0",
-]
+    "12\t-a", "-b\r", "\t", "\x1b[31m-a\x1b[m", "\u200b--- a/f", "\ufeff@@", "\u2028", "\x0c", "\x85", "\0",
+]  # fmt: skip
 _LINES = st.lists(
     st.tuples(
         st.sampled_from(["", "", "", "> ", ">", "    ", "\t", "  1 | ", "- "]),

@@ -18,11 +18,6 @@ FIX = """@@ -3,3 +3,3 @@
 +        result += item.price * 2
          log(item)
 """
-
-
-# Hunks
-
-
 MANY = "".join(
     f"def f{number}(x):\n    y = x + {number}\n    return y * {number}\n\n\n" for number in range(12)
 )
@@ -53,9 +48,6 @@ IDLE = "@@ -1,{} +1,{} @@\n def total(items):\n     result = 0\n     for item in
 @pytest.mark.parametrize("hunks", [IDLE.format(3, 4), IDLE.format(3, 2) + FIX, FIX + IDLE.format(2, 3)])
 def test_a_hunk_of_context_that_declares_a_change_lost_a_sign(hunks: str) -> None:
     assert reasons(HEAD + hunks, SHOP) == {"malformed"}
-
-
-# Forms
 
 
 FILES = {"src/app.py": SHOP, "src/other.py": b"x = 1\n"}
@@ -120,17 +112,11 @@ def test_a_heading_in_json_in_linear_time() -> None:
     }  # there is no such line below it
 
 
-# Elision
-
-
 def test_an_elision_whose_first_line_matches_often_is_ambiguous() -> None:
     block = "def f():\n    x = 1\n{}    end()\n\n\n"
     text = "".join(block.format("    here()\n" if number in {10, 50} else "") for number in range(60))
     answer = f"{HEAD}@@\n def f():\n-    x = 1\n+    x = 2\n     ...\n     here()\n"
     assert reasons(answer, text.encode()) == {"ambiguous"}
-
-
-# Refusals and names
 
 
 def test_two_changes_at_one_location_are_reported_as_one_location() -> None:

@@ -175,6 +175,15 @@ NOT_PATCHES = [
     "A rule:\n\n---\n\nand +++ that\n",
     "Title\n=====\n\nText\n-----\n",
     "> Wrote:\n> ```python\n> x = 1\n> ```\n",
+    *("", "No change is needed.", "Run this:\n```sh\nmake\n```\n"),
+    # similar to a header
+    *(
+        "diff --git\n",
+        "Index: of terms\n",
+        "--- a\n\n+++ b\n",
+        "--- \n+++ \n",
+        "rename from a\nrename to b\n",
+    ),
 ]
 
 
