@@ -78,12 +78,9 @@ class GitRepo:
 
     def head(self) -> str:
         """The commit of HEAD; read from the ref's file if there is one, which takes no process."""
-        folder = self.top / ".git"
-        ref = (
-            folder / (folder / "HEAD").read_text().removeprefix("ref: ").strip()
-            if folder.is_dir()
-            else folder
-        )
+        ref = folder = self.top / ".git"
+        if folder.is_dir():
+            ref = folder / (folder / "HEAD").read_text().removeprefix("ref: ").strip()
         commit = ref.read_text().strip() if ref.is_file() else ""
         return commit if len(commit) in (40, 64) else self.git("rev-parse", "HEAD").strip()
 

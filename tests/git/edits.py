@@ -153,11 +153,8 @@ def only(
     """Make the edit that replaces `old` by `new` in the file; HEAD has it, and nothing else changed. `head_too` is
     False if the committed text differs from that of the file: then the caller checks it."""
     tree = repo.git("ls-tree", "-rz", "HEAD").split("\0")
-    before, parent, tag = (
-        seen(repo, path),
-        repo.head(),
-        repo.git("--literal-pathspecs", "ls-files", "-v", "--", path),
-    )
+    before, parent = seen(repo, path), repo.head()
+    tag = repo.git("--literal-pathspecs", "ls-files", "-v", "--", path)
     text = repo.git("cat-file", "blob", f"HEAD:{path}").encode("utf-8", "surrogateescape")
     edited = change(repo, path, old, new)
     result = edit(repo, edited, message="the edit", **options)

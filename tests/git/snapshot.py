@@ -54,9 +54,7 @@ def visible(repo: GitRepo, *but: str) -> Snapshot:
         if kind == "status":
             value = str(value[0])[:4]
         elif kind == "index":
-            value = value[
-                ::2
-            ]  # without flags that depend on the format of the index; the tags have the others
+            value = value[::2]  # without flags that depend on the index format; the tags have the others
         shown[key] = value
     return shown
 

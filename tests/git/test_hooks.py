@@ -251,10 +251,8 @@ def test_sweep_of_other_work(repo: GitRepo, make_repo: Callable[[str], GitRepo])
 
 
 def test_files_changed_and_made_by_a_hook_are_part_of_the_commit_and_of_its_undo(repo: GitRepo) -> None:
-    script = (
-        f"{FORMAT}wc -l a.txt > COUNT; echo >> README.md; echo x > build.log; git add COUNT README.md a.txt\n"
-    )
-    repo.hook("pre-commit", script)
+    made = "wc -l a.txt > COUNT; echo >> README.md; echo x > build.log"
+    repo.hook("pre-commit", f"{FORMAT}{made}; git add COUNT README.md a.txt\n")
     before = visible(repo)
     result = edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))
     assert result.folded == ("COUNT", "README.md", "a.txt")

@@ -107,9 +107,8 @@ def test_other_work_in_a_planned_path(versions: str, other: bool) -> None:
 @pytest.mark.parametrize("links", [True, False])
 def test_the_lock_names_its_holder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     tree = worktree(repo)
-    first, second = (
-        journal.create(tree, JournalRecord(name, "edit", COMMITTING, True)) for name in ("first", "second")
-    )
+    records = [JournalRecord(name, "edit", COMMITTING, True) for name in ("first", "second")]
+    first, second = (journal.create(tree, record) for record in records)
     if not links:
         monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EPERM, "no links")))
     lock = tree.git_dir / "index.lock"
@@ -248,9 +247,7 @@ def test_encoding_of_a_message(repo: GitRepo) -> None:
         else:
             with pytest.raises(Refused, match=rf"cannot encode the commit message as {name} .*: change i18n"):
                 encode_message(worktree(repo), "日本")
-        assert (
-            encode_message(worktree(repo), b"\xff") == b"\xff" and encode_message(worktree(repo), "x") == b"x"
-        )
+        assert [encode_message(worktree(repo), text) for text in (b"\xff", "x")] == [b"\xff", b"x"]
 
 
 @pytest.mark.parametrize("times", [1, 3])

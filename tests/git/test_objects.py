@@ -79,9 +79,8 @@ def test_many_blobs_in_one_call_and_a_link_outside_that_is_only_text(repo: GitRe
     contents = [b"", b"\n", b"no newline", b"line\n" * 1000, b"\0binary\n\0"]
     oids = [store_blob(tree, data) for data in contents]
     entry = to_blob(tree, "link", link, None)
-    assert read_blobs(tree, [*oids, entry.oid]) == dict(
-        zip([*oids, entry.oid], [*contents, link.data], strict=True)
-    )
+    expected = {**dict(zip(oids, contents, strict=True)), entry.oid: link.data}
+    assert read_blobs(tree, [*oids, entry.oid]) == expected
     assert entry.mode == "120000" and from_blob(tree, "link", entry) == link
 
 

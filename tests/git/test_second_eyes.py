@@ -23,13 +23,11 @@ def agree(repo: GitRepo, version: int) -> None:
         assert read_cache(file)[0] == version
     with git.Repo(repo.top, odbt=git.GitDB) as second:
         entries = git.index.IndexFile(second).entries.values()
-        assert sorted(
-            f"{entry.mode:06o} {entry.hexsha} {entry.stage}\t{entry.path}" for entry in entries
-        ) == sorted(repo.git("ls-files", "-z", "--stage").split("\0")[:-1])
+        staged = [f"{entry.mode:06o} {entry.hexsha} {entry.stage}\t{entry.path}" for entry in entries]
+        assert sorted(staged) == sorted(repo.git("ls-files", "-z", "--stage").split("\0")[:-1])
         for commit in second.iter_commits("--all"):
-            assert sorted(tree_of(commit.tree)) == sorted(
-                repo.git("ls-tree", "-r", "-t", "-z", commit.hexsha).split("\0")[:-1]
-            )
+            listed = repo.git("ls-tree", "-r", "-t", "-z", commit.hexsha).split("\0")[:-1]
+            assert sorted(tree_of(commit.tree)) == sorted(listed)
         head = second.head.commit
         assert head.hexsha == repo.head()
         for blob in (item for item in head.tree.traverse() if isinstance(item, git.Blob)):
@@ -44,14 +42,12 @@ def tree_of(tree: git.Tree) -> Iterator[str]:
 
 
 def test_edit_undo_and_redo(repo: GitRepo) -> None:
-    edit(
-        repo, change(repo, "a.txt", "line 5\n", "five\n"), new_file("é/new file.sh", b"#!/bin/sh\n", "100755")
-    )
+    script = new_file("é/new file.sh", b"#!/bin/sh\n", "100755")
+    edit(repo, change(repo, "a.txt", "line 5\n", "five\n"), script)
     agree(repo, 2)
-    undo(worktree(repo))
-    agree(repo, 2)
-    redo(worktree(repo))
-    agree(repo, 2)
+    for step in (undo, redo):
+        step(worktree(repo))
+        agree(repo, 2)
     repo.commit("on top", **{"README.md": "mine\n"})
     undo(worktree(repo))
     agree(repo, 2)

@@ -175,10 +175,8 @@ def test_sparse_file_outside(repo: GitRepo) -> None:
 def test_fsmonitor_hook_that_reports_no_change(repo: GitRepo) -> None:
     """The hook is wrong: git's resulting view must not reach a commit."""
     monitor = "printf '#!/bin/sh\\nprintf \"token\\\\0\"' > ../monitor; chmod +x ../monitor"
-    shell(
-        repo,
-        f"{monitor}; git config core.fsmonitor $PWD/../monitor; git update-index --fsmonitor; git status",
-    )
+    shell(repo, f"{monitor}; git config core.fsmonitor $PWD/../monitor")
+    shell(repo, "git update-index --fsmonitor; git status")
     repo.write("a.txt", MINE_9)
     edit(repo, shout(repo, 2))
     assert committed(repo, "a.txt") == lines({2: "LINE 2"})
@@ -204,10 +202,8 @@ def test_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
 def test_linked_work_tree_with_its_own_configuration(repo: GitRepo, tmp_path: Path) -> None:
     shell(repo, "git config extensions.worktreeConfig true; git worktree add -q ../other; echo mine > a.txt")
     linked = GitRepo(tmp_path / "other")
-    shell(
-        linked,
-        "git config --worktree core.fileMode false; git config --worktree core.autocrlf true; chmod +x a.txt",
-    )
+    shell(linked, "git config --worktree core.fileMode false; git config --worktree core.autocrlf true")
+    shell(linked, "chmod +x a.txt")
     linked.write("a.txt", MINE_9.replace("\n", "\r\n"))
     only(linked, "a.txt", "line 2", "LINE 2", head_too=False)
     assert committed(linked, "a.txt") == lines({2: "LINE 2"})

@@ -118,9 +118,8 @@ class TakingTurns(RuleBasedStateMachine):
     def _edit(self, *, no_commit: bool) -> None:
         self.count += 1
         old = self.work[EDITED]
-        the_change = change(
-            self.repo, "a.txt", f"block {EDITED} is {old}\n", f"block {EDITED} is {self.count}\n"
-        )
+        before, after = (f"block {EDITED} is {version}\n" for version in (old, self.count))
+        the_change = change(self.repo, "a.txt", before, after)
         worktree = open_worktree(self.repo.top)
         with Transaction(worktree, [the_change], Options(no_commit=no_commit)) as transaction:
             transaction.write()

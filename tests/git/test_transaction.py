@@ -127,10 +127,8 @@ def test_another_git_cannot_commit_or_edit_in_between(repo: GitRepo) -> None:
 
 
 def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
-    shell(
-        repo,
-        "chmod 600 a.txt README.md; echo b > b.txt; git add .; git commit -qm more; echo mine > mine.txt",
-    )
+    shell(repo, "chmod 600 a.txt README.md; echo b > b.txt; git add .; git commit -qm more")
+    repo.write("mine.txt", "mine\n")
     before, data = visible(repo), repo.read("a.txt")
     changes = [
         FileChange("a.txt", "c.txt", Content(data), Content(data)),
@@ -148,11 +146,8 @@ def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
 
 
 def test_a_file_saved_during_the_check_is_left_and_not_committed(repo: GitRepo) -> None:
-    edits = [
-        shout(repo, 5),
-        change(repo, "src/app.py", "hello", "hi"),
-        change(repo, "README.md", "Sample", "X"),
-    ]
+    others = [change(repo, "src/app.py", "hello", "hi"), change(repo, "README.md", "Sample", "X")]
+    edits = [shout(repo, 5), *others]
     with Transaction(worktree(repo), edits) as transaction:
         transaction.write()
         repo.write("a.txt", "saved by the user\n")
@@ -328,9 +323,8 @@ def test_a_hook_that_commits_loses_neither_its_commit_nor_ours(repo: GitRepo, ho
         assert changed(before, snapshot(repo)) - moved <= OWN | {"file COUNT", "index COUNT"}
         assert repo.git("rev-parse", f"{made.commit}^").strip() == start
         assert committed(repo, "a.txt", made.commit) == committed(repo, "a.txt") == lines({2: "LINE 2"})
-        assert ("git failed, but the commit exists: a hook made it" in made.notes) == (
-            how == "the edit itself"
-        )
+        by_hook = "git failed, but the commit exists: a hook made it" in made.notes
+        assert by_hook == (how == "the edit itself")
     else:
         with pytest.raises((Busy, HookFailed)):
             edit(repo, shout(repo, 2))

@@ -123,10 +123,8 @@ def test_undo_without_a_commit_leaves_what_was_committed_or_is_another_change(re
 
 
 def test_undo_leaves_a_change_staged_in_a_merge(repo: GitRepo) -> None:
-    shell(
-        repo,
-        "git checkout -qb side; echo side > side.txt; git add .; git commit -qm side; git checkout -q main",
-    )
+    shell(repo, "git checkout -qb side; echo side > side.txt; git add .; git commit -qm side")
+    repo.git("checkout", "-q", "main")
     repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
     before = visible(repo)
     keep(repo, change(repo, "side.txt", "side", "SIDE"))
@@ -169,9 +167,8 @@ def test_back_and_forth_is_byte_for_byte(repo: GitRepo, make: Callable[..., obje
     for one in (shout(repo, 5), new_file("made/new.txt", b"new\n"), delete(repo, "README.md"), moved):
         make(repo, one)
         moments.append(snapshot(repo))
-    make(
-        repo, new_file("x", b"x"), shout(repo, 3), delete(repo, "lib/main.py"), new_file("y", b"y")
-    )  # no rename
+    no_rename = delete(repo, "lib/main.py")
+    make(repo, new_file("x", b"x"), shout(repo, 3), no_rename, new_file("y", b"y"))
     moments.append(snapshot(repo))
     for _ in range(2):
         for moment in reversed(moments[:-1]):
@@ -258,10 +255,8 @@ def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
     edit_line_2(repo)
     undo(worktree(repo))
     shell(repo, "sed -i 's/line 9/later 9/' a.txt; git commit -qam later")
-    shell(
-        repo,
-        "git reflog expire --expire=now --all; git gc -q --prune=now; sed -i 's/line 6/unstaged 6/' a.txt",
-    )
+    shell(repo, "git reflog expire --expire=now --all; git gc -q --prune=now")
+    shell(repo, "sed -i 's/line 6/unstaged 6/' a.txt")
     assert not redo(worktree(repo)).moved
     assert committed(repo, "a.txt") == LINES.replace("line 9", "later 9").replace("line 2", "LINE 2")
     assert repo.status() == " M a.txt\n" and b"unstaged 6" in repo.read("a.txt")
@@ -310,10 +305,8 @@ def test_a_squash_merged_edit_is_taken_out_of_it(repo: GitRepo, message: str) ->
     repo.git("checkout", "-q", "-b", "topic")
     edit_line_2(repo)
     repo.commit("more of it", **{"topic.txt": "topic\n"})
-    shell(
-        repo,
-        f"git checkout -q main; git merge -q --squash topic; git branch -q -D topic; git commit -q {message}",
-    )
+    shell(repo, "git checkout -q main; git merge -q --squash topic; git branch -q -D topic")
+    shell(repo, f"git commit -q {message}")
     squashed = repo.head()
     assert not undo(worktree(repo)).moved
     assert f"This reverts edit {ID} in commit {squashed}." in repo.git("log", "-1", "--format=%b")

@@ -123,9 +123,8 @@ def test_an_added_function_is_shown_as_one_block() -> None:
     before = b"def a():\n    return 1\n\n\ndef c():\n    return 1\n"
     result = b"def a():\n    return 1\n\n\ndef b():\n    return 1\n\n\ndef c():\n    return 1\n"
     assert "+def b():\n+    return 1\n+\n+\n def c()" in canonical_diff([change("f", "f", before, result)])
-    moved = canonical_diff(
-        [change("f", "f", b"a\nb\n", b"\na\nb\n\nb\n")]
-    )  # down, but only below a blank line
+    # down, but only below a blank line
+    moved = canonical_diff([change("f", "f", b"a\nb\n", b"\na\nb\n\nb\n")])
     assert moved.endswith("\n+\n a\n+b\n+\n b\n")
 
 

@@ -172,9 +172,8 @@ def test_each_kind_gets_as_many_cases_as_the_others_of_its_group() -> None:
     for names in groups.values():
         counts = [sum(kind == name for kind, _ in found) for name in names]
         assert max(counts) - min(counts) <= 1
-    assert {kind for kind, _ in plan(30, ["quoted"])} == {
-        kind for names in groups.values() for kind in names if "quoted" in kind
-    }
+    quoted = {kind for names in groups.values() for kind in names if "quoted" in kind}
+    assert {kind for kind, _ in plan(30, ["quoted"])} == quoted
 
 
 def test_the_diff_is_cut_out_of_its_fences() -> None:
@@ -189,7 +188,5 @@ def test_the_table_and_the_exit_code(
     arguments = f"--repo {repository.path} --jobs 1 --cases 6 --only exact --json {tmp_path / 'found'}"
     assert main(arguments.split()) == 0
     said = capsys.readouterr().out
-    assert "repoagent" in said
-    assert "git apply, lenient" in said
-    assert "100.00 %" in said
+    assert all(text in said for text in ("repoagent", "git apply, lenient", "100.00 %"))
     assert len((tmp_path / "found").read_text().splitlines()) == 6

@@ -44,9 +44,8 @@ def test_fences_with_a_language_in_a_hunk() -> None:
     nested = "@@ -9,7 +9,7 @@\n-text\n+TEXT\n \n```sh\n run two\n```\n \n-end\n+END\n"
     assert after(fenced(nested)) == NOTES.replace("text", "TEXT").replace("\nend", "\nEND")
     assert after(fenced("@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n```sh\n")) == NOTES.replace("text", "TEXT")
-    assert after(fenced("@@ -3,4 +3,4 @@\n-intro\n+INTRO\n \n```\n run one\n")) == NOTES.replace(
-        "intro", "INTRO"
-    )
+    cut = fenced("@@ -3,4 +3,4 @@\n-intro\n+INTRO\n \n```\n run one\n")
+    assert after(cut) == NOTES.replace("intro", "INTRO")
     assert after(fenced("@@ -5,3 +5,2 @@\n ```\n-run one\n```\n")) == NOTES.replace("run one\n", "")
 
 
@@ -89,11 +88,7 @@ def test_a_whole_file_with_a_fence_without_a_language_is_refused(text: str, note
         for whole in (answer.format(text), "> " + answer.format(text).replace("\n", "\n> ")):
             with pytest.raises(PatchRefused, match="four backticks"):
                 helpers.run(whole, sources, may_create=lambda path: True)
-        whole = (
-            answer.format(text)
-            .replace("`notes.md`\n```", "`notes.md`\n````")
-            .replace(f"{text}```", f"{text}````")
-        )
+        whole = answer.replace("```", "````").format(text)
         assert helpers.after(whole, sources, may_create=lambda path: True).decode() == text
 
 

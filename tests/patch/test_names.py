@@ -146,9 +146,8 @@ def renamed(answer: str, sources: dict[str, bytes]) -> dict[str, bytes | None]:
 
 
 def test_a_hunk_without_a_name_continues_the_file_that_is_renamed() -> None:
-    answer = (
-        f"```diff\n{RENAMED}{FIRST}```\n\nfurther down\n\n```diff\n@@ -4,2 +4,2 @@\n four\n-five\n+5\n```\n"
-    )
+    second = "@@ -4,2 +4,2 @@\n four\n-five\n+5\n"
+    answer = f"```diff\n{RENAMED}{FIRST}```\n\nfurther down\n\n```diff\n{second}```\n"
     sources = {"f.py": b"one\ntwo\nthree\nfour\nfive\n", "z.py": b"z\n"}
     assert renamed(answer, sources) == {"f.py": None, "g.py": b"1\ntwo\nthree\nfour\n5\n"}
 

@@ -97,9 +97,8 @@ def test_a_part_that_a_sentence_calls_whole(text: str, reason: str) -> None:
 
 
 def test_a_heading_in_json_in_linear_time() -> None:
-    entries = "".join(
-        f'  "k{number}": {{\n    "name": "x",\n    "on": true\n  }},\n' for number in range(4500)
-    )
+    entry = '  "k{}": {{\n    "name": "x",\n    "on": true\n  }},\n'
+    entries = "".join(map(entry.format, range(4500)))
     text = f'{{\n{entries}  "z": 1\n}}\n'
     answer = f'{HEAD}@@ "k3000": {{\n-    "on": true\n+    "on": false\n'
     started = time.process_time()
@@ -107,9 +106,8 @@ def test_a_heading_in_json_in_linear_time() -> None:
     assert time.process_time() - started < 2
     entry = '"k3000": {\n    "name": "x",\n    "on": '
     assert result == text.replace(f"{entry}true", f"{entry}false")
-    assert reasons(answer.replace("k3000", "z"), text.encode()) == {
-        "ambiguous"
-    }  # there is no such line below it
+    # there is no such line below it
+    assert reasons(answer.replace("k3000", "z"), text.encode()) == {"ambiguous"}
 
 
 def test_an_elision_whose_first_line_matches_often_is_ambiguous() -> None:

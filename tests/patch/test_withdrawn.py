@@ -49,9 +49,8 @@ BY_REVISION = {
 
 @pytest.mark.parametrize("revision", BY_REVISION)
 def test_prose_about_the_patch_above(revision: Revision) -> None:
-    assert {prose: revision_of(prose) for prose in BY_REVISION[revision]} == dict.fromkeys(
-        BY_REVISION[revision], revision
-    )
+    texts = BY_REVISION[revision]
+    assert {prose: revision_of(prose) for prose in texts} == dict.fromkeys(texts, revision)
 
 
 def hunk(number: int, new: object, old: str = "") -> str:
@@ -124,9 +123,8 @@ def test_a_later_patch_of_the_same_lines_needs_words() -> None:
 def test_a_last_patch_that_has_all_changes_of_the_others_counts_alone() -> None:
     whole = diff(hunk(1, 10), hunk(4, 40, old="    a = 4\n-    b = x + a"))
     assert made(f"{A}\nAll together:\n\n{diff(hunk(1, 10), hunk(4, 40))}") == {"app.py": ["a = 10", "a = 40"]}
-    assert made(f"{A}{B}\nIn full:\n\n{diff(hunk(1, 10), hunk(2, 20), hunk(4, 40))}") == {
-        "app.py": ["a = 10", "a = 20", "a = 40"]
-    }
+    all_three = diff(hunk(1, 10), hunk(2, 20), hunk(4, 40))
+    assert made(f"{A}{B}\nIn full:\n\n{all_three}") == {"app.py": ["a = 10", "a = 20", "a = 40"]}
     kept = "    b = x + a\n+    a = 10\n+    b = x + a\n     i += 1\n"  # deletes and adds a line again
     again = diff(f"@@\n def f1(x):\n-    a = 1\n-{kept}", hunk(4, 40))
     assert made(f"{A}\nAll together:\n\n{again}") == {"app.py": ["a = 10", "a = 40"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -33,8 +32,11 @@ def numbered(style: str, text: str = DIFF) -> str:
     return "".join(style.format(n, line) + "\n" for n, line in enumerate(text.split("\n")[:-1], 1))
 
 
-def hunks_numbered(style: Callable[[int | None, int | None, str], str]) -> str:
-    """The diff with line numbers of the file before the lines of hunks, but not before headers."""
+def hunks_numbered(style: str) -> str:
+    """The diff with line numbers of the file before the lines of hunks, but not before headers.
+
+    `first` is the old number if there is one, `last` the new one.
+    """
     lines, old, new = [], 0, 0
     for line in DIFF.splitlines():
         if line.startswith("@@"):
@@ -43,7 +45,10 @@ def hunks_numbered(style: Callable[[int | None, int | None, str], str]) -> str:
         elif line.startswith(("---", "+++")):
             lines.append(line)
         else:
-            lines.append(style(old if line[0] != "+" else None, new if line[0] != "-" else None, line))
+            left, right = old if line[0] != "+" else "", new if line[0] != "-" else ""
+            lines.append(
+                style.format(old=left, new=right, first=left or right, last=right or left, line=line)
+            )
             old, new = old + (line[0] != "+"), new + (line[0] != "-")
     return "\n".join(lines) + "\n"
 
@@ -78,19 +83,15 @@ WRAPPED = {
     "numbered, bare": numbered("{:>3} | {}"),
     "numbered, tab, bare": numbered("{:>6}\t{}"),
     "numbered, no language": fence(numbered("{:>3} | {}"), ""),
-    "file's numbers, bar": fence(hunks_numbered(lambda old, new, line: f"{old or new} | {line}")),
-    "file's numbers, colon": fence(hunks_numbered(lambda old, new, line: f"{new or old}: {line}")),
-    "file's numbers, tab": fence(hunks_numbered(lambda old, new, line: f"{new or old}\t{line}")),
-    "file's numbers, spaces": fence(hunks_numbered(lambda old, new, line: f"{new or old:>4} {line}")),
-    "two columns": fence(hunks_numbered(lambda old, new, line: f"{old or '':>4} {new or '':>4} {line}")),
-    "two columns, wide": fence(
-        hunks_numbered(lambda old, new, line: f"{old or '':>4}  {new or '':>4}  {line}")
-    ),
-    "two columns, bar": fence(
-        hunks_numbered(lambda old, new, line: f"{old or '':>4} {new or '':>4} | {line}")
-    ),
-    "two columns, tabs": fence(hunks_numbered(lambda old, new, line: f"{old or ''}\t{new or ''}\t{line}")),
-    "file's numbers, bare": hunks_numbered(lambda old, new, line: f"{old or new} | {line}"),
+    "file's numbers, bar": fence(hunks_numbered("{first} | {line}")),
+    "file's numbers, colon": fence(hunks_numbered("{last}: {line}")),
+    "file's numbers, tab": fence(hunks_numbered("{last}\t{line}")),
+    "file's numbers, spaces": fence(hunks_numbered("{last:>4} {line}")),
+    "two columns": fence(hunks_numbered("{old:>4} {new:>4} {line}")),
+    "two columns, wide": fence(hunks_numbered("{old:>4}  {new:>4}  {line}")),
+    "two columns, bar": fence(hunks_numbered("{old:>4} {new:>4} | {line}")),
+    "two columns, tabs": fence(hunks_numbered("{old}\t{new}\t{line}")),
+    "file's numbers, bare": hunks_numbered("{first} | {line}"),
     "indented by 4": each("    ", DIFF),
     "indented by a tab": each("\t", DIFF),
     "indented by 2 in a fence": fence(each("  ", DIFF)),
@@ -231,9 +232,8 @@ def test_a_hunk_in_prose_is_not_ignored(rest: str) -> None:
 
 def test_changed_lines_in_prose_are_not_ignored() -> None:
     header = "diff --git a/app.py b/b.py\nsimilarity index 95%\nrename from app.py\nrename to b.py\n"
-    answer = (
-        f"{header}--- a/app.py\n+++ b/b.py\n \n## License\n \n-Copyright 2018\n+Copyright 2022\n\nDone.\n"
-    )
+    lines = " \n## License\n \n-Copyright 2018\n+Copyright 2022\n"
+    answer = f"{header}--- a/app.py\n+++ b/b.py\n{lines}\nDone.\n"
     with pytest.raises(PatchRefused):
         run(answer, b"\n## License\n\nCopyright 2018\n", may_create=lambda path: True)
 
