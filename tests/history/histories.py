@@ -9,6 +9,23 @@ from bench.cochange.history import Change, MemoryView
 from tests.conftest import GitRepo
 
 START, DAY = 1_700_000_000, 86_400
+# Settings of a user that change what git prints, or what it counts as a change.
+_SETTINGS = {
+    "color.ui": "always", "core.commentChar": "%", "core.quotePath": "true", "diff.algorithm": "patience",
+    "diff.colorMoved": "zebra", "diff.context": "9", "diff.external": "false", "diff.ignoreSubmodules": "all",
+    "diff.interHunkContext": "5", "diff.mnemonicPrefix": "true", "diff.noprefix": "true", "diff.relative": "true",
+    "diff.orderFile": "missing-order-file", "diff.renameLimit": "1", "diff.srcPrefix": "x/", "diff.statGraphWidth": "3",
+    "diff.statNameWidth": "3", "diff.submodule": "log", "diff.suppressBlankEmpty": "true", "format.pretty": "fuller",
+    "i18n.logOutputEncoding": "latin1", "log.date": "relative", "log.decorate": "full", "log.diffMerges": "combined",
+    "log.excludeDecoration": "x", "log.follow": "true", "log.mailmap": "false", "log.showRoot": "false",
+    "log.showSignature": "true", "notes.displayRef": "refs/notes/*",
+}  # fmt: skip
+
+
+def configure(repo: GitRepo, renames: str) -> None:
+    """Set all that a user may set to change the output of git; `renames` is the value of `diff.renames`."""
+    for key, value in {**_SETTINGS, "diff.renames": renames}.items():
+        repo.git("config", key, value)
 
 
 def commit_files(repo: GitRepo, *commits: str, start: int = 0) -> None:

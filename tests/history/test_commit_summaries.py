@@ -21,7 +21,7 @@ from repoagent.history.log import FileCommit
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.usage import Limits, Meter, Price
 from tests.conftest import GitRepo
-from tests.history.histories import commit_files, partial_clone, without_a_fetch
+from tests.history.histories import commit_files, configure, partial_clone, without_a_fetch
 
 # Answers each line that is asked for; REPLY may spoil it. Each prompt is kept.
 PROGRAM = """\
@@ -84,14 +84,6 @@ def test_what_others_wrote_is_cleaned_and_cut() -> None:
         assert commit_summaries.from_dict(broken, ID) is None
 
 
-SETTINGS = {
-    "diff.noprefix": "true", "diff.mnemonicPrefix": "true", "diff.context": "9", "diff.algorithm": "patience",
-    "diff.renames": "false", "diff.external": "false", "diff.interHunkContext": "5", "color.ui": "always",
-    "diff.suppressBlankEmpty": "true", "log.showSignature": "true", "diff.colorMoved": "zebra",
-    "notes.displayRef": "refs/notes/*", "log.follow": "true", "format.pretty": "fuller", "diff.srcPrefix": "x/",
-}  # fmt: skip
-
-
 def test_files_of_a_patch_have_their_paths_whatever_is_configured(repo: GitRepo) -> None:
     odd = os.fsdecode(b't\tb\nc\xe9 "x".txt')
     repo.git("mv", "a.txt", "b.txt")
@@ -101,8 +93,7 @@ def test_files_of_a_patch_have_their_paths_whatever_is_configured(repo: GitRepo)
     head = repo.commit("all at once")
     other = repo.commit("a diff of a diff", **{"x.diff": f"diff --git a/x b/x\n\x01{'a' * 40}\0\n"})
     plain = commit_summaries.patches(repo.top, [head, other])
-    for key, value in SETTINGS.items():
-        repo.git("config", key, value)
+    configure(repo, renames="false")
     assert commit_summaries.patches(repo.top, [head, other]) == plain
     assert list(plain[head]) == ["README.md", "b.txt", odd] and list(plain[other]) == ["x.diff"]
     assert b"rename from a.txt" in plain[head]["b.txt"] and plain[head][odd].endswith(b"+one\n")

@@ -15,6 +15,7 @@ from repoagent.history.file_log import FileHistory, file_log
 from repoagent.history.log import LogRecord, counts_of, records, split_log, stream_log
 from tests.conftest import GitRepo
 from tests.git.edits import shell
+from tests.history.histories import configure
 
 
 def whole(top: Path, path: str, limit: int = 8) -> FileHistory:
@@ -66,16 +67,7 @@ def test_renames_are_followed_whatever_the_settings_of_the_user(repo: GitRepo) -
     ]
     assert not history.partial and whole(repo.top, "new.txt", 3).commits == history.commits[:3]
     assert streamed[1].changes == [(b"R", b"new.txt", b"d/mid.txt")]
-    for key, value in {
-        "log.follow": "true", "log.showSignature": "true", "color.ui": "always", "diff.renames": "copies",
-        "diff.noprefix": "true", "log.date": "relative", "format.pretty": "fuller", "log.decorate": "full",
-        "diff.orderFile": "missing-order-file", "diff.external": "false", "notes.displayRef": "refs/notes/*",
-        "log.diffMerges": "combined", "diff.statGraphWidth": "3", "core.quotePath": "true", "diff.relative": "true",
-        "log.showRoot": "false", "log.mailmap": "false", "diff.renameLimit": "1", "diff.ignoreSubmodules": "all",
-        "diff.submodule": "log", "log.excludeDecoration": "x", "i18n.logOutputEncoding": "latin1",
-        "diff.statNameWidth": "3", "core.commentChar": "%",
-    }.items():  # fmt: skip
-        repo.git("config", key, value)
+    configure(repo, renames="copies")
     assert whole(repo.top, "new.txt") == history
     assert list(stream_log(repo.top, "HEAD")) == streamed
     repo.git("config", "diff.renames", "false")

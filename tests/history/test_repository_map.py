@@ -62,10 +62,9 @@ def test_files_that_change_together_are_a_cluster() -> None:
         "net/": {"net/a.py", "net/b.py", "net/c.py"},
         "ui/": {"ui/x.py", "ui/y.py", "docs/z.md"},
     }
-    (member,) = [node for node in graph.nodes if node.path == "net/c.py"]
-    assert member.summary == "12 commits, in the cluster net/"
-    (alone,) = [node for node in graph.nodes if node.path == "alone.txt"]
-    assert alone.summary == "1 commits, in no cluster"
+    summaries = {node.path: node.summary for node in graph.nodes}
+    assert summaries["net/c.py"] == "12 commits, in the cluster net/"
+    assert summaries["alone.txt"] == "1 commits, in no cluster"
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,8 @@ def test_the_budget_holds(memory: Memory) -> None:
         assert bool(found) == (budget > 60)
 
 
-def test_the_latest_state_is_shown_even_if_the_conversation_is_broken(
-    memory: Memory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_latest_state_is_always_shown(memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
+    """Even if the conversation is broken."""
     say(memory, 1, "one")
     append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
     append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))

@@ -78,12 +78,11 @@ def test_notes_have_date_blob_and_source_and_users_may_write_them_in_any_form(pa
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
+_SOURCES = _WORDS | st.sampled_from(["a: b", ":", "x:", "by y: "])
+
+
 @settings(max_examples=60)
-@given(
-    _WORDS.filter(lambda words: words.split() != []),
-    _WORDS | st.sampled_from(["a: b", ":", "x:", "by y: "]),
-    st.sampled_from(["", "3f2a9c1"]),
-)
+@given(_WORDS.filter(lambda words: words.split() != []), _SOURCES, st.sampled_from(["", "3f2a9c1"]))
 def test_an_added_note_is_one_line_and_reads_back_equal(words: str, source: str, blob: str) -> None:
     note = make_note(words, blob=blob, source=source, day=DAY)
     line = f"{note}\n".encode()
@@ -124,9 +123,8 @@ def test_surplus_notes_are_archived_stale_ones_first(path: Path) -> None:
     assert path.read_bytes().startswith(b"words of a user\n\n# Notes\n\n- 2026-11-21 by person: mine 0\n")
 
 
-def test_user_notes_are_never_archived_and_compacted_exchanges_have_a_limit_of_their_own(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_notes_are_never_archived(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And compacted exchanges have a limit of their own."""
     mine = [f"by hand {n}" for n in range(LIMIT + 20)]
     path.write_text("".join(f"- {words}\n" for words in mine))
     add_note(path, "of a model", source="m")

@@ -48,12 +48,8 @@ def test_eight_processes_for_a_while(repo: GitRepo) -> None:
     for number in range(40):
         repo.write(f"f{number}.py", text(f"file {number}") + b"#end\n")
     command = [sys.executable, "-c", _MINUTE, str(repo.top)]
-    workers = [
-        subprocess.Popen(
-            [*command, str(who), "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for who in range(8)
-    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    workers = [subprocess.Popen([*command, str(who), "60"], **pipes, text=True) for who in range(8)]
     said = [worker.communicate(timeout=300) for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 8 and {err for _, err in said} == {""}, said
     told = dict(line.split() for out, _ in said for line in out.splitlines())

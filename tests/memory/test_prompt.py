@@ -64,11 +64,12 @@ def test_a_memory_from_a_clone_is_marked(workspace: Workspace) -> None:
     append_edit(memory.edits, record(1))
     assert FOREIGN not in memory_block(memory, 1000)
     git(workspace.worktree.top, "add", "-f", str(memory.notes), read_only=False)
-    for shown in (
+    blocks = (
         memory_block(memory, 1000),
         notes_block(memory, 1000),
         mark_foreign(memory, "an earlier request"),
-    ):
+    )
+    for shown in blocks:
         assert shown.startswith(FOREIGN) and shown.count(FOREIGN) == 1
     assert mark_foreign(memory, "") == ""
     (hit,) = search_memories(workspace.layout, "curl")

@@ -36,6 +36,9 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
     return change
 
 
+FILES = ("../a.py", "/etc/passwd", "..", "sub/002.py", "index.json", "002.py\n", "\u0660.py")  # invalid
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "sentence"),
@@ -47,34 +50,28 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("source", "path"), "/etc/../etc/passwd"), "is not normalized"),
         (put(("source", "path"), "x/.GIT/hooks/y"), "is in a git directory"),
         (put(("source", "path"), "a\0b"), "is not a path inside"),
-        (put(("source", "size"), 10**400), "size has the invalid value"),
-        (put(("source", "size"), -1), "size has the invalid value"),
-        (put(("source", "size"), True), "size has the invalid value"),
-        (put(("source", "size"), 1e300), "size has the invalid value"),
+        *(
+            (put(("source", "size"), size), "size has the invalid value")
+            for size in (10**400, -1, True, 1e300)
+        ),
         (put(("source", "size"), len(SOURCE) + 1), "its segments end at byte"),
         (put(("source", "sha256"), "0" * 63), "sha256 has the invalid value"),
         (put(("source", "blob"), "0" * 41), "blob has the invalid value"),
-        (put(("source", "encoding"), "utf-7"), "encoding has the invalid value"),
-        (put(("source", "encoding"), ["utf-8"]), "encoding has the invalid value"),
+        *(
+            (put(("source", "encoding"), name), "encoding has the invalid value")
+            for name in ("utf-7", ["utf-8"])
+        ),
         (put(("target",), 0), "target has the invalid value"),
         (put(("segments",), {}), "segments has the invalid value"),
         (put(("segments", 1), 7), "in segment 2, it is not an object"),
-        (put(("segments", 1, "file"), "../a.py"), "file has the invalid value"),
-        (put(("segments", 1, "file"), "/etc/passwd"), "file has the invalid value"),
-        (put(("segments", 1, "file"), ".."), "file has the invalid value"),
-        (put(("segments", 1, "file"), "sub/002.py"), "file has the invalid value"),
-        (put(("segments", 1, "file"), "index.json"), "file has the invalid value"),
-        (put(("segments", 1, "file"), "002.py\n"), "file has the invalid value"),
-        (put(("segments", 1, "file"), "\u0660.py"), "file has the invalid value"),
-        (put(("segments", 1, "file"), "001.py"), "001.py is named twice"),
-        (put(("segments", 1, "file"), "001.PY"), "001.PY is named twice"),
+        *((put(("segments", 1, "file"), name), "file has the invalid value") for name in FILES),
+        *((put(("segments", 1, "file"), name), f"{name} is named twice") for name in ("001.py", "001.PY")),
         (put(("segments", 1, "start"), 5), "segment 2 does not follow"),
         (put(("segments", 0, "start"), 5), "segment 1 does not follow"),
         (put(("segments", 1, "end"), 0), "segment 2 does not follow"),
         (lambda c: c["segments"].insert(0, {**c["segments"][0], "file": "0.py", "end": 0}), "segment 1 does"),
         (put(("segments", 1, "sha256"), "x" * 64), "sha256 has the invalid value"),
-        (put(("segments", 1, "first_line"), 0), "segment 2 does not follow"),
-        (put(("segments", 1, "first_line"), 10**9), "segment 2 does not follow"),
+        *((put(("segments", 1, "first_line"), line), "segment 2 does not follow") for line in (0, 10**9)),
         (put(("segments", 1, "boundary"), "magic"), "boundary has the invalid value"),
         (put(("segments", 1, "scope"), [1]), "segment 2 does not follow"),
         (put(("segments", 1, "symbols"), [{}]), "name is missing"),

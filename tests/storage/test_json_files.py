@@ -25,8 +25,7 @@ _RECORDS = st.dictionaries(_TEXT, st.one_of(_TEXT, st.integers(), st.none(), st.
 
 @given(_RECORDS)
 def test_a_record_round_trips(record: dict[str, Any]) -> None:
-    line = json_files.dumps(record)
-    assert b"\n" not in line
+    assert b"\n" not in json_files.dumps(record)
     assert json_files.parse_document(json_files.dumps({**record, "version": 1})) == {**record, "version": 1}
 
 
@@ -85,8 +84,9 @@ def test_a_broken_document_is_set_aside_by_name(tmp_path: Path, data: bytes) -> 
 def test_a_newer_document_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "index.json"
     json_files.write_document(path, {"a": 1}, version=3)
-    newer = r"index\.json has format version 3.*newer than the supported 2.*update"
-    with pytest.raises(Refused, match=newer):
+    with pytest.raises(
+        Refused, match=r"index\.json has format version 3.*newer than the supported 2.*update"
+    ):
         json_files.read_document(path, version=2)
     assert json_files.read_document(path, version=3) == {"version": 3, "a": 1}
 

@@ -27,32 +27,28 @@ def only(): ...
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("A.run", 2), ("A::run", 2), ("B#run()", 13), ("only", 19), ("only(a, b)", 19), ("Inner.deep", 16), ("deep", 16),
-        ("A.size:6", 5), ("size:9", 8), ("run:13", 13),
-    ],
-)  # fmt: skip
-def test_find_symbols(name: str, line: int) -> None:
-    assert find_symbols("a.py", TEXT, name)[0].first_line == line
+LINES = {
+    "A.run": 2, "A::run": 2, "B#run()": 13, "only": 19, "only(a, b)": 19, "Inner.deep": 16, "deep": 16, "A.size:6": 5,
+    "size:9": 8, "run:13": 13,
+}  # fmt: skip
+C = b"int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n"
 
 
 @pytest.mark.parametrize(
     ("path", "text", "name", "line"),
     [
-        # a definition wins over declarations
-        ("a.c", "int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n", "f", 4),
-        ("a.c", "int f(int);\nint g(void);\n\nint f(int a)\n{\n\treturn a;\n}\n", "g", 2),
+        *(("a.py", TEXT, name, line) for name, line in LINES.items()),
+        ("a.c", C, "f", 4),  # a definition wins over declarations
+        ("a.c", C, "g", 2),
         # names that look like separators
-        ("a.md", "# C# and a::b\n\ntext\n", "C# and a::b", 1),
-        ("a.css", "a:hover { b: c }\n", "a:hover", 1),
-        ("a.json", '{"a": {\n"b.c": 1}}', "a.b.c", 2),
-        ("a.html", "<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one", 2),
+        ("a.md", b"# C# and a::b\n\ntext\n", "C# and a::b", 1),
+        ("a.css", b"a:hover { b: c }\n", "a:hover", 1),
+        ("a.json", b'{"a": {\n"b.c": 1}}', "a.b.c", 2),
+        ("a.html", b"<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one", 2),
     ],
 )
-def test_find_a_symbol_in_another_language(path: str, text: str, name: str, line: int) -> None:
-    assert find_symbols(path, text.encode(), name)[0].first_line == line
+def test_find_symbols(path: str, text: bytes, name: str, line: int) -> None:
+    assert find_symbols(path, text, name)[0].first_line == line
 
 
 def _lines(data: bytes, name: str) -> list[tuple[int, int]]:

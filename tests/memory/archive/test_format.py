@@ -23,10 +23,6 @@ IDENTITY = json.dumps({"version": 1, "path": "a.py", "blobs": ["1" * 40]}).encod
 CONVERSATION = b"# repoagent conversation, version 1, nonce 7f3a9c21\n\n## [7f3a9c21] user\nhello\n"
 
 
-def manifest(**other: object) -> bytes:
-    return json.dumps({"version": 1, "kind": KIND, **other}).encode()
-
-
 def packed(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
@@ -38,15 +34,15 @@ def packed(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def archive_of(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
+def archive_of(*members: tuple[tarfile.TarInfo | str, bytes], **other: object) -> bytes:
     """An archive of these members and a manifest."""
-    return packed(("manifest.json", manifest()), *members)
+    manifest = json.dumps({"version": 1, "kind": KIND, **other}).encode()
+    return packed(("manifest.json", manifest), *members)
 
 
 def with_file(path: str, data: bytes, **other: object) -> bytes:
     """An archive of one memory with one more file."""
-    head = ("manifest.json", manifest(**other))
-    return packed(head, ("memory/a-1/identity.json", IDENTITY), (f"memory/a-1/{path}", data))
+    return archive_of(("memory/a-1/identity.json", IDENTITY), (f"memory/a-1/{path}", data), **other)
 
 
 def with_identity(old: bytes, new: bytes) -> bytes:
