@@ -177,9 +177,8 @@ def history_steps(
         was = commit.was or (older if commit.status == "R" and older != commit.path else "")
         touched = None
         if blobs is not None and number < limit and _has_text(commit):
-            path = (
-                commit.touched[0] if len(commit.touched) == 1 else commit.path
-            )  # a file below the directory
+            # of a directory, the only file that the commit touched
+            path = commit.touched[0] if len(commit.touched) == 1 else commit.path
             before = b"" if commit.status == "A" else blobs.get(commit.before)
             after = blobs.get(commit.after)
             if before is not None and after is not None:
@@ -260,9 +259,8 @@ def _listed(verb: str, names: Sequence[str]) -> str:
     if not names:
         return ""
     most = NAMES + (len(names) == NAMES + 1)  # "and 1 more" would not be shorter
-    return f"{verb} {', '.join(names[:most])}" + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{verb} {', '.join(names[:most])}{more}"
 
 
 def _has_text(commit: FileCommit) -> bool:

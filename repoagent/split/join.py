@@ -218,6 +218,7 @@ def _three_way(
     merged = merge(worktree, version, before, after)
     if not isinstance(merged, Conflict):
         return merged, None, ()
+    # the segments whose edits overlap or touch changes of the version, with the lines
     old = [line for _, text, _ in pieces for line in lines_of(text)]
     new = [line for _, _, text in pieces for line in lines_of(text)]
     ends = [*accumulate(len(lines_of(text)) for _, _, text in pieces)]

@@ -35,7 +35,7 @@ def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool
     """Write as `write_whole` does, and return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
         try:
-            while True:
+            while True:  # until there is a temporary file that is locked as long as its owner is alive
                 temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
                 descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
                 try:
