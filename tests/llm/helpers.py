@@ -76,10 +76,12 @@ def gone(process: int) -> bool:
     """Whether the process has ended; it may be a zombie."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except ProcessLookupError:  # also if it ends while it is read
         return True
-    status = Path(f"/proc/{process}/stat")
-    return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:  # a system without /proc, or it has just ended
+        return False
+    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 def soon(true: Callable[[], object], seconds: float = 20) -> bool:
