@@ -17,7 +17,7 @@ from repoagent.storage.secrets import mask
 from tests.cli.apply_patch import Ask, Done
 from tests.conftest import GitRepo
 from tests.edit.conftest import Open, Script
-from tests.edit.prompt.test_masking import made
+from tests.edit.prompt.test_prompt import made
 from tests.memory.conversations.conftest import TALK
 
 FOLDER = ".repoagent/conversations"

@@ -23,7 +23,7 @@ from repoagent.memory.conversations import about_of, last_spoken, list_conversat
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.locks import hold_lock
 from repoagent.storage.secrets import mask
-from tests.edit.prompt.test_masking import made
+from tests.edit.prompt.test_prompt import made
 from tests.memory.conftest import text
 from tests.memory.conversations.conftest import TALK, StoredConversations
 

@@ -1,7 +1,9 @@
-"""A tag becomes a claim only in the required form, and a claim becomes a finding only if the change has its quote."""
+"""A change is cut into blocks that contain each changed line once. A tag becomes a claim only in the required form, and
+a claim becomes a finding only if the change has its quote."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from difflib import SequenceMatcher
 
@@ -9,12 +11,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repoagent.errors import Refused
+from repoagent.git.worktree import open_worktree
 from repoagent.review.change import ChangedLines
+from repoagent.review.checks.file_kinds import Attributes
 from repoagent.review.finding import Finding, Level, Location, Suggestion
-from repoagent.review.llm import claims
-from repoagent.review.llm.chunks import FileView, view_of
+from repoagent.review.llm import chunks, claims
+from repoagent.review.llm.chunks import (
+    FILES,
+    FileView,
+    ReviewBlock,
+    Versions,
+    blocks_of,
+    pack_blocks,
+    view_of,
+)
 from repoagent.review.llm.claims import Claim, apply_suggestion, merge_findings, parse_finding, verify_claim
-from tests.review.builders import TOKEN, change_of, modified
+from tests.conftest import GitRepo
+from tests.history.histories import partial_clone, without_a_fetch
+from tests.review.builders import TOKEN, change_of, modified, read
 
 RULES = ("correctness", "security")
 ARGS = {"rule": "correctness", "path": "a.py", "lines": "4-5"}
@@ -234,3 +249,108 @@ def test_a_suggestion_changes_its_lines_only(
 
 def test_a_suggestion_adds_no_final_newline() -> None:
     assert apply_suggestion(b"a\nb", Suggestion(Location("a", 2, 2), "c\n")) == b"a\nc"
+
+
+def cut(old: str, new: str, path: str = "a.txt") -> list[ReviewBlock]:
+    return blocks_of(view(old, new, path))
+
+
+@pytest.mark.soak
+@settings(max_examples=25, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(0, 400), st.integers(0, 12))
+def test_each_changed_line_is_in_one_block(rng: random.Random, size: int, edits: int) -> None:
+    old = [f"def f{n}(): # {n}" if rng.random() < 0.05 else f"    line {n}" for n in range(size)]
+    new = list(old)
+    for _ in range(edits):
+        at, removed = rng.randint(0, len(new)), rng.choice([0, 0, 1, 30])
+        new[at : at + removed] = [f"    new {rng.random()}" for _ in range(rng.choice([0, 1, 3]))]
+    if old == new:
+        return
+    shown = view(*("".join(f"{line}\n" for line in lines) for lines in (old, new)), "a.py")
+    rows = [row for block in blocks_of(shown) for row in block.rows]
+    assert [row.number for row in rows if row.sign == "+"] == shown.changed(old=False)
+    assert [row.number for row in rows if row.sign == "-"] == shown.changed(old=True)
+    assert all(row.text == shown.side(old=row.sign == "-")[row.number] for row in rows)
+
+
+def test_a_short_definition_is_shown_whole_and_a_long_one_is_not() -> None:
+    def source(body: int, number: int) -> str:
+        lines = "".join(f"        x{n} = {n}\n" for n in range(body))
+        return f"import os\n\n\nclass A:\n    def f(self):\n        y = {number}\n{lines}"
+
+    short = cut(source(30, 1), source(30, 2), "a.py")
+    assert (short[0].rows[0].number, short[0].rows[-1].number) == (4, 36)
+    long = cut(source(300, 1), source(300, 2), "a.py")
+    assert (long[0].rows[-1].number, long[0].scope) == (14, "def f(self)")
+
+
+@pytest.mark.soak
+def test_a_large_new_file_is_cut_before_definitions() -> None:
+    blocks = cut("", "".join(f"def f{n}():\n" + f"    return {n}\n" * 20 for n in range(60)), "a.py")
+    assert len(blocks) > 3
+    assert all(len(block.rows) <= chunks.MOST_LINES for block in blocks)
+    assert all(block.rows[0].text.startswith("def ") for block in blocks)
+    wide = cut("", "".join(f"{n:05}{'x' * 390}\n" for n in range(200)))
+    assert all(len(block.text) <= chunks.MOST_CHARACTERS + 500 for block in wide)
+    assert len(cut("", "y" * 2_000_000 + "\n")[0].text) < 500
+
+
+def test_a_key_depends_on_the_lines_but_not_on_their_numbers() -> None:
+    (here,) = cut("a\nb\n" * 20, "a\nb\n" * 19 + "a\nc\n")
+    (moved,) = cut("z\n" * 9 + "a\nb\n" * 20, "z\n" * 9 + "a\nb\n" * 19 + "a\nc\n")
+    (other,) = cut("a\nb\n" * 20, "a\nb\n" * 19 + "a\nd\n")
+    assert here.key("x") == moved.key("x")
+    assert len({here.key("x"), here.key("y"), other.key("x")}) == 3
+
+
+def test_blocks_are_packed_by_file_within_the_budget() -> None:
+    def new_file(path: str, lines: int) -> ReviewBlock:
+        return cut("", f"{'word ' * 11}\n" * lines, path)[0]
+
+    blocks = [new_file(*entry) for entry in (("a", 20), ("b", 20), ("c", 20), ("c", 20), ("d", 120))]
+    parts = pack_blocks(blocks, blocks[0].tokens * 3)
+    paths = [[block.path for block in part] for part in parts]
+    assert paths == [["a", "b", "c"], ["c"], ["d"]]
+    assert [block for part in parts for block in part] == blocks
+    assert pack_blocks([], 100) == []
+    many = pack_blocks([new_file(str(n), 1) for n in range(FILES + 1)], 10**6)
+    assert [len(part) for part in many] == [FILES, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("web/package-lock.json", "a lock file"),
+        ("vendor/x/y.go", "vendored"),
+        ("static/app.min.js", "generated"),
+        ("api.pb.go", "generated"),
+        ("made.go", "generated"),
+        ("copied.go", "vendored"),
+        (".env", "listed in .repoagentignore"),
+        ("src/vendor.py", None),
+    ],
+)
+def test_files_that_are_skipped_by_name(path: str, expected: str | None) -> None:
+    attributes = Attributes(frozenset({"made.go"}), frozenset({"copied.go"}))
+    reason = chunks.why_skipped(modified(path), attributes, lambda name: "no" if name == ".env" else None)
+    assert (reason or "").startswith(expected) if expected else reason is None
+
+
+def test_files_that_are_skipped_by_content() -> None:
+    for data, expected in (
+        (b"// Code generated by protoc. DO NOT EDIT.\n", "generated"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+        (b"x" * 9000, "minified, or data in very long lines"),
+        (b"print('DO NOT')\n" * 1000, None),
+    ):
+        assert chunks.why_content_skipped(data) == expected
+
+
+def test_a_file_that_a_partial_clone_lacks_is_not_fetched(repo: GitRepo) -> None:
+    repo.commit("change", **{"b.txt": "1\n"})
+    repo.commit("later", **{"a.txt": "new\n"})
+    clone = partial_clone(repo, "blob:none")
+    versions = Versions(open_worktree(clone.top), read(clone.top, "commit", "HEAD~1"))
+    with without_a_fetch(clone), pytest.raises(Refused, match="this partial clone lacks"):
+        versions.read("a.txt")
+    assert versions.read("b.txt").data == b"1\n"
