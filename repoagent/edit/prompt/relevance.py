@@ -201,10 +201,8 @@ def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None
 
 HEAD_BYTES = 1_200  # of the beginning of the file, which tells what it is
 NEIGHBOR = 0.2  # share of the score of the segments before and after
-RECENT, OLDER = (
-    0.2,
-    0.8,
-)  # bonus for lines of the last commit (share of the best score); factor per older commit
+RECENT = 0.2  # bonus for lines of the last commit (share of the best score)
+OLDER = 0.8  # factor of that bonus per older commit
 NAMED = 1.0  # bonus for a definition that the request names (share of the best score)
 FLOOR = 0.2  # least share of the best score: anything below is not worth its tokens
 POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of the definition around them
@@ -233,15 +231,14 @@ def choose_parts(
     left = budget - (head.size if head else 0)
     best = max((score for score in ranked if score < AROUND), default=0.0)
     for number in sorted(range(len(units)), key=lambda number: (-ranked[number], number)):
-        if best and ranked[number] < FLOOR * best and len(chosen) > 1:
+        score = ranked[number]
+        if best and score < FLOOR * best and len(chosen) > 1:
             break
-        if about.ranges and ranked[number] < AROUND and left < budget // 2:
+        if about.ranges and score < AROUND and left < budget // 2:
             break  # the user named lines: other parts get at most half
         unit: TextUnit | None = units[number]
         if units[number].size > left:
-            unit = (
-                _beginning(units[number], left) if ranked[number] >= AROUND and left > budget // 8 else None
-            )
+            unit = _beginning(units[number], left) if score >= AROUND and left > budget // 8 else None
         if unit is not None:
             chosen[number] = unit
             left -= unit.size

@@ -166,9 +166,8 @@ def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[F
     """The parts named in the answer to `definitions_question`; empty if the answer names no definitions or too many
     lines."""
     lines, symbols = _outlined(path, data)
-    return _windows(
-        path, lines, symbols, _spans(mentioned_definitions(symbols, answer, limit, plain=True)), limit
-    )
+    named = mentioned_definitions(symbols, answer, limit, plain=True)
+    return _windows(path, lines, symbols, _spans(named), limit)
 
 
 def _outlined(path: str, data: bytes) -> tuple[Sequence[str], Sequence[Symbol]]:

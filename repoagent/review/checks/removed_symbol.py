@@ -53,9 +53,7 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
     errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
     broken = {finding.location.path for finding in errors}
     for file in context.files:
-        family = next(
-            (suffixes for suffixes in (PYTHON, SCRIPT, GO, C) if file.old_path.endswith(suffixes)), None
-        )
+        family = next((each for each in (PYTHON, SCRIPT, GO, C) if file.old_path.endswith(each)), None)
         if family is None or file.status not in ("modified", "renamed", "deleted") or file.path in broken:
             continue
         removed = [line for hunk in context.change.texts.lines(file) for line in hunk.removed]
