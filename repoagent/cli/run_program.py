@@ -36,8 +36,14 @@ def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
     An error is printed as a line on standard error or, with `--json` among the arguments, as a JSON object on standard
     output.
     """
+    # open /dev/null for closed standard streams, as git does: otherwise another file gets their numbers
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for number, stream in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, stream) is None:
+            setattr(sys, stream, os.fdopen(number, "w" if number else "r"))
     name = called_as(program)
-    _open_standard_streams()
     if "REPOAGENT_TRACE" not in os.environ:
         return _run(cli, name, arguments)
     from repoagent import tracing
@@ -88,16 +94,6 @@ def _has_flag(arguments: Sequence[str], *flags: str) -> bool:
     """Whether a flag is among the options, without the parser: errors of the parser depend on the flag, too."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(flag in options for flag in flags)
-
-
-def _open_standard_streams() -> None:
-    """Open /dev/null for closed standard streams, as git does: otherwise another file gets their numbers."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
@@ -155,7 +151,15 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
     if isinstance(error, RepoagentError):
         return error.exit_code, error.sentence
     if isinstance(error, click.ClickException):
-        return Exit.USAGE, _in_one_line(error)
+        sentence = " ".join(error.format_message().split()).rstrip(".")
+        # click: ". (Did you mean one of: '--a', '--b'?)"
+        before, asks, options = sentence.partition("Did you mean")
+        if asks:
+            options = options.removeprefix(" one of:").strip(" )")
+            sentence = f"{before.rstrip('. (')}; did you mean {options}"
+        sentence = sentence[:1].lower() + sentence[1:]
+        ctx = error.ctx if isinstance(error, click.UsageError) else None
+        return Exit.USAGE, sentence if ctx is None else f"{sentence} (see '{ctx.command_path} --help')"
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return Exit.INTERRUPTED, "interrupted"
     if isinstance(error, FileNotFoundError) and error.filename == "git":
@@ -170,17 +174,6 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
         where = f" ({os.fsdecode(name)})" if isinstance(name, (str, bytes)) else ""
         return Exit.REFUSED, f"{error.strerror}{where}; fix this and run the command again"
     return Exit.INTERNAL, _write_report(error, arguments)
-
-
-def _in_one_line(error: click.ClickException) -> str:
-    message = " ".join(error.format_message().split()).rstrip(".")
-    # click: ". (Did you mean one of: '--a', '--b'?)"
-    before, asks, options = message.partition("Did you mean")
-    if asks:
-        message = f"{before.rstrip('. (')}; did you mean {options.removeprefix(' one of:').strip(' )')}"
-    message = message[:1].lower() + message[1:]
-    ctx = error.ctx if isinstance(error, click.UsageError) else None
-    return message if ctx is None else f"{message} (see '{ctx.command_path} --help')"
 
 
 def _output_closed() -> bool:

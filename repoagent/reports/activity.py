@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -68,14 +68,23 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
     """
     where = layout_of(worktree)
     tops, git_dirs = work_trees(worktree)
+    memories = (where.memory / name / "edits.jsonl" for name in sorted(memory_folders(where.memory)))
     sources = [
-        *(
-            _of_memory(where.memory / name / "edits.jsonl", warn)
-            for name in sorted(memory_folders(where.memory))
-        ),
+        *(_of_memory(file, warn) for file in memories),  # first, because only they have the requests
         *(_of_worktree(Layout(where.root, git_dir).edits, warn) for git_dir in git_dirs),
     ]
-    events = sorted((*_merged(sources), *_reviews_and_runs(where, warn)), key=lambda event: event.time)
+    # unite the events of an edit of several files, and those of the nth undo of an edit
+    edits: dict[tuple[str, str, int], Event] = {}
+    for source in sources:
+        counts: Counter[tuple[str, str]] = Counter()
+        for event in source:
+            pair = (event.kind, event.id)
+            key = (*pair, 0 if event.kind == "edit" else counts[pair])
+            counts[pair] += 1
+            first = edits.setdefault(key, event)
+            files = dict.fromkeys((*first.files, *event.files))
+            edits[key] = replace(first, files=tuple(files), commit=first.commit or event.commit)
+    events = sorted((*edits.values(), *_reviews_and_runs(where, warn)), key=lambda event: event.time)
     ids = {event.id for event in events if event.kind in ("edit", "run")}
     spent = (
         entry
@@ -171,25 +180,6 @@ def _usage(record: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": tokens if isinstance(tokens, int) else 0,
         "cost": float(cost) if isinstance(cost, int | float) and 0 <= cost < 10**15 else None,
     }
-
-
-def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
-    """Merge the events of an edit of several files, and those of the nth undo of an edit. The memories come first, so
-    that the request is kept."""
-    merged: dict[tuple[str, str, int], Event] = {}
-    for source in sources:
-        counts: Counter[tuple[str, str]] = Counter()
-        for event in source:
-            pair = (event.kind, event.id)
-            key = (*pair, 0 if event.kind == "edit" else counts[pair])
-            counts[pair] += 1
-            first = merged.get(key)
-            if first is None:
-                merged[key] = event
-            else:
-                files = dict.fromkeys((*first.files, *event.files))
-                merged[key] = replace(first, files=tuple(files), commit=first.commit or event.commit)
-    yield from merged.values()
 
 
 def _time(value: object) -> datetime | None:

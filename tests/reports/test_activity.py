@@ -39,8 +39,7 @@ def remember(repo: GitRepo, record: dict[str, object], name: str = "odd-1") -> N
 
 
 def listed(run: Run, *args: str) -> dict[str, Any]:
-    done = run("activity", "--json", "--since", "ever", *args)
-    assert done.code == 0, done.err
+    done = run("activity", "--json", "--since", "ever", *args, code=0)
     return done.json
 
 

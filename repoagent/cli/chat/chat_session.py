@@ -17,12 +17,13 @@ from repoagent.cli.ui.progress import ProgressDisplay, ProseFilter
 from repoagent.cli.ui.table import cut_end
 from repoagent.dataclass import dataclass
 from repoagent.display_text import one_line, plural, sanitize
-from repoagent.errors import Exit, RepoagentError
+from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 from repoagent.git.worktree import current_branch, layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
 from repoagent.tasks.restore import uncommitted_files
 from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.runs.control import RunStopped
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.session import run_task
 from repoagent.tasks.worktree import close_linked, resumed_worktree
@@ -161,6 +162,17 @@ class Chat:
             names = ", ".join(map(sanitize, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
             more = "; /diff shows the changes, /undo reverts them" if self.has_user else ""
             self.terminal.note(f"written, not committed: {names}{more}")
+
+    def show_error(self, error: RepoagentError) -> None:
+        """Print why a turn or a command failed, and what is left of it."""
+        self.terminal.note(str(error), *(() if isinstance(error, NothingDone | RunStopped) else ("red",)))
+        if not isinstance(
+            error, NothingDone | UsageError | Busy
+        ):  # Busy: the turn belongs to another process
+            with suppress(RepoagentError):  # the note above reports it
+                self.show_uncommitted()
+                if self.unfinished():
+                    self.terminal.note("/continue resumes the turn", "dim")
 
 
 def open_chat(options: SimpleNamespace, repo: Repository) -> Chat:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from repoagent.cli import Ended
 from repoagent.cli.commands import run_options
 from repoagent.cli.options import GroupedCommand
 from repoagent.cli.session import Session, json_option, open_repository, pass_session
-from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
+from repoagent.errors import Exit, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat_session import Chat
@@ -135,7 +134,7 @@ def _loop(chat: Chat) -> None:
         except RepoagentError as error:
             if not chat.has_user:
                 raise
-            _failed(chat, error)
+            chat.show_error(error)
     if chat.has_user and chat.run_dir.conversation.exists():
         chat.terminal.note(f"Resume with `repoagent chat --resume {chat.name}`", "dim")
 
@@ -157,14 +156,3 @@ def handle(chat: Chat, text: str) -> bool:
     if isinstance(then, str):
         chat.turn(then)
     return then is slash_commands.END
-
-
-def _failed(chat: Chat, error: RepoagentError) -> None:
-    from repoagent.tasks.runs.control import RunStopped
-
-    chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | RunStopped) else ("red",)))
-    if not isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
-        with suppress(RepoagentError):  # the note above reports it
-            chat.show_uncommitted()
-            if chat.unfinished():
-                chat.terminal.note("/continue resumes the turn", "dim")

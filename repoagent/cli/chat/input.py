@@ -153,36 +153,34 @@ class ChatCompleter(Completer):
 # The line editor
 
 
-def _bindings() -> KeyBindings:
-    """Enter sends, or starts a new line after a backslash, as Alt-Enter (Esc, Enter) and ^J do."""
-    keys = KeyBindings()
-    typing = has_focus(DEFAULT_BUFFER) & ~is_searching
-
-    @keys.add(Keys.ControlM, filter=typing, eager=True)
-    def _send(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if is_continued(buffer.document.text_before_cursor) and buffer.document.is_cursor_at_the_end:
-            buffer.delete_before_cursor(1)
-            buffer.newline(copy_margin=False)
-        else:
-            buffer.validate_and_handle()
-
-    @keys.add(Keys.Escape, Keys.ControlM, filter=typing)
-    @keys.add(Keys.ControlJ, filter=typing)
-    def _newline(event: KeyPressEvent) -> None:
-        event.current_buffer.newline(copy_margin=False)
-
-    return keys
-
-
 class Editor:
-    """The line editor. `bar` returns the status line for a number of columns."""
+    """The line editor. `bar` returns the status line for a number of columns.
+
+    Enter sends, or starts a new line after a backslash, as Alt-Enter (Esc, Enter) and ^J do.
+    """
 
     def __init__(
         self, terminal: Terminal, file: Path, offered: ChatCompleter, bar: Callable[[int], str]
     ) -> None:
         self._bar, self._note = bar, terminal.note
         self._shown = ""
+        keys = KeyBindings()
+        typing = has_focus(DEFAULT_BUFFER) & ~is_searching
+
+        @keys.add(Keys.ControlM, filter=typing, eager=True)
+        def _send(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if is_continued(buffer.document.text_before_cursor) and buffer.document.is_cursor_at_the_end:
+                buffer.delete_before_cursor(1)
+                buffer.newline(copy_margin=False)
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add(Keys.Escape, Keys.ControlM, filter=typing)
+        @keys.add(Keys.ControlJ, filter=typing)
+        def _newline(event: KeyPressEvent) -> None:
+            event.current_buffer.newline(copy_margin=False)
+
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
@@ -192,7 +190,7 @@ class Editor:
             complete_in_thread=True,
             complete_while_typing=True,
             reserve_space_for_menu=MENU,
-            key_bindings=_bindings(),
+            key_bindings=keys,
             bottom_toolbar=lambda: self._shown,
             style=Style.from_dict(_COLORS if terminal.color_err else _STYLE),
             color_depth=None if terminal.color_err else ColorDepth.DEPTH_1_BIT,

@@ -6,17 +6,13 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.errors import Exit, UsageError
-
-if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
-    from repoagent.edit.apply import ApplyOutcome
+from repoagent.errors import UsageError
 
 EPILOG = """\b
 Examples:
@@ -55,17 +51,19 @@ OPTION_GROUPS = {  # by their parameters
 @shared.committing
 @json_option
 @pass_session
-def command(session: Session, /, **values: Any) -> Exit:
+def command(session: Session, /, **values: Any) -> None:
     """Apply the patch in FILE, or on standard input, and commit exactly that change.
 
     A patch is any text that contains changes: a diff, a complete chat reply, the output of a program, or a
     `git format-patch` email.
     """
     from repoagent.cli.app import settle_interrupted_edits
+    from repoagent.cli.ui.outcome import show_commit, show_json
     from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply import apply, parse_bindings, read_patch_input
     from repoagent.edit.request import Target
+    from repoagent.edit.ui import placements_text, tolerated
     from repoagent.git.worktree import layout_of, open_worktree, relative_path
 
     options = SimpleNamespace(**values)
@@ -102,8 +100,14 @@ def command(session: Session, /, **values: Any) -> Exit:
         outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
     finally:
         working.quiet()
-    _show(outcome, terminal, ui.shown_remarks, as_json=options.as_json)
-    return Exit.DONE
+    if options.as_json:
+        show_json(outcome, terminal)
+        return
+    result = outcome.result
+    loose = tolerated(result.proposal.placements)
+    if loose and not (terminal.error_tty and result.written):  # a question has shown them
+        terminal.note(f"inexact match: {placements_text(loose)}")
+    show_commit(result, terminal, f"{outcome.seconds:.1f} s", ui.shown_remarks)
 
 
 def _read(file: str | None) -> bytes:
@@ -147,18 +151,3 @@ def _ask_on_the_terminal() -> None:
     os.dup2(descriptor, 0)
     os.close(descriptor)
     sys.stdin = open(0, encoding=sys.stdin.encoding, errors="replace", closefd=False)  # noqa: SIM115
-
-
-def _show(outcome: ApplyOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
-    """Print the outcome, and the applied tolerances unless a question has shown them."""
-    from repoagent.cli.ui.outcome import show_commit, show_json
-    from repoagent.edit.ui import placements_text, tolerated
-
-    if as_json:
-        show_json(outcome, terminal)
-        return
-    result = outcome.result
-    loose = tolerated(result.proposal.placements)
-    if loose and not (terminal.error_tty and result.written):
-        terminal.note(f"inexact match: {placements_text(loose)}")
-    show_commit(result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)

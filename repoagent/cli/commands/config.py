@@ -19,7 +19,6 @@ from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Setting
-    from repoagent.storage.layout import Layout
 
 # the rules for what git tracks
 SHARED = (".gitignore", "config.toml", "context.md", "skills/", "skills/**")
@@ -62,10 +61,25 @@ def init(session: Session, as_json: bool) -> None:
     ignores the rest. Running init again changes nothing. Linked work trees share the main work tree's .repoagent/.
     """
     from repoagent.git.worktree import layout_of, open_worktree
+    from repoagent.storage.atomic import read_regular, write_whole
+    from repoagent.storage.layout import ensure_root
 
     worktree = open_worktree(Path.cwd())
     where, in_work_tree = layout_of(worktree), worktree.main_top is not None
-    done = _set_up(where, in_work_tree=in_work_tree)
+    ensure_root(where)
+    done = []
+    for path, text in ((where.config, config_template()), (where.context, CONTEXT)):
+        missing = read_regular(path) is None
+        if missing:
+            write_whole(path, text.encode(), private=False)
+        done.append((path, "made" if missing else "kept"))
+    ignore = where.root / ".gitignore"
+    old = new = read_regular(ignore) or b""
+    lines = old.decode("utf-8", "surrogateescape").split("\n")
+    if in_work_tree and (hidden := [f"!/{name}\n" for name in SHARED if f"!/{name}" not in lines]):
+        new += (b"" if not old or old.endswith(b"\n") else b"\n") + "".join(hidden).encode()
+        write_whole(ignore, new, private=False)
+    done.append((ignore, "changed" if new != old else "kept"))
     terminal = session.terminal()
     if as_json:
         write_json(terminal, {"files": [{"path": path, "what": action} for path, action in done]})
@@ -165,30 +179,6 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
 
 def _as_object(setting: Setting) -> dict[str, object]:
     return {"key": setting.key, "value": setting.value, "origin": setting.origin}
-
-
-def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
-    """Create what is missing; return each file with "made", "changed" or "kept". Raises Refused for a symbolic link."""
-    from repoagent.storage.atomic import read_regular, write_whole
-    from repoagent.storage.layout import ensure_root
-
-    ensure_root(layout)
-    done = []
-    for path, text in ((layout.config, config_template()), (layout.context, CONTEXT)):
-        missing = read_regular(path) is None
-        if missing:
-            write_whole(path, text.encode(), private=False)
-        done.append((path, "made" if missing else "kept"))
-    ignore = layout.root / ".gitignore"
-    old = read_regular(ignore) or b""
-    lines = old.decode("utf-8", "surrogateescape").split("\n")
-    hidden = [f"!/{name}\n" for name in SHARED if f"!/{name}" not in lines] if in_work_tree else []
-    new = old
-    if hidden:
-        new += (b"" if not old or old.endswith(b"\n") else b"\n") + "".join(hidden).encode()
-        write_whole(ignore, new, private=False)
-    done.append((ignore, "changed" if new != old else "kept"))
-    return done
 
 
 def config_template() -> str:

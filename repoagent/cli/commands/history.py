@@ -75,7 +75,7 @@ def command(session: Session, /, **values: Any) -> None:
             return
         page = Page.of(terminal, least=_LEAST, most=200)
         page = page._replace(width=page.width or 120)
-        page.write([*_people(shown, page), "", *_steps(shown, page)], terminal)
+        page.write(_lines(shown, page), terminal)
         for note in shown.notes:
             terminal.note(note, "dim")
         older = shown.people.commits - len(shown.steps)
@@ -110,7 +110,8 @@ def _fitted(text: str, page: Page, room: int) -> str:
     return page.cut(sanitize(" ".join(text.split())), room)
 
 
-def _people(history: HistoryReport, page: Page) -> Iterator[str]:
+def _lines(history: HistoryReport, page: Page) -> Iterator[str]:
+    """The authors; then a line for each commit and, if there is something to tell, one about what it did."""
     people, wide = history.people, page.width or 0
     path = page.cut(one_line(history.path), wide - 30)
     yield page.paint(f"{path}: {'the last ' * people.partial}{plural(people.commits, 'commit')}", "bold")
@@ -131,13 +132,9 @@ def _people(history: HistoryReport, page: Page) -> Iterator[str]:
     if people.bots:
         bots = ", ".join(f"{person.name} {person.commits:,}" for person in people.bots)
         yield page.paint(_fitted(f"bots: {bots}", page, wide), "dim")
-
-
-def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
-    """A line for each commit and, if there is something to tell, one about what it did."""
-    wide, path = page.width or 0, history.path
+    yield ""
+    path, rows = history.path, []
     indent = 14 + max((len(step.commit.short) for step in history.steps), default=0)
-    rows: list[tuple[Cell, ...]] = []
     below: dict[int, list[str]] = {-1: []}
     for number, step in enumerate(history.steps):
         commit = step.commit

@@ -43,12 +43,7 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 def show_report(
-    report: Report,
-    terminal: Terminal,
-    *,
-    top: Path | None = None,
-    level: int = Level.NOTE,
-    hint: str = "",
+    report: Report, terminal: Terminal, *, top: Path | None = None, level: int = Level.NOTE, hint: str = ""
 ) -> None:
     """Write the report to standard output, and its notes and the list of what was not reviewed to standard error.
 
@@ -87,7 +82,15 @@ def lines(
         return -finding.level, rule, -(finding.confidence or 0.0)
 
     for finding in sorted(report.findings, key=importance):
-        yield from _head(finding, page, top)
+        word, location = finding.level.word, finding.location
+        title = f"{word} {one_line(finding.rule)}: {one_line(finding.title) or '(no title)'}"
+        first, *rest = Page(page.width).wrap(title)
+        yield page.paint(word, *_STYLES[finding.level]) + page.paint(first.removeprefix(word), "bold")
+        yield from (page.paint(line, "bold") for line in rest)
+        name = one_line(location.path if top is None else os.path.relpath(top / location.path))
+        line = f":{location.start}" if location.start else ""
+        removed = " (removed)" if location.old and line else ""
+        yield f"  {page.paint(name + line, 'cyan')}{removed}  {page.paint(f'[{finding.id}]', 'dim')}"
         if finding.level < level:
             continue
         parts = _frame(report, finding, page), _body(finding, page), _evidence(finding, page, now)
@@ -108,18 +111,6 @@ def lines(
     counts = ", ".join(plural(levels[level], level.word) for level in sorted(levels, reverse=True))
     total = f"{counts or 'no findings'} in {one_line(report.title) or 'the change'} ({'; '.join(sources)})"
     yield from page.wrap(total, *([] if report.findings else ["green"]))
-
-
-def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
-    level, location = finding.level.word, finding.location
-    title = f"{level} {one_line(finding.rule)}: {one_line(finding.title) or '(no title)'}"
-    first, *rest = Page(page.width).wrap(title)
-    yield page.paint(level, *_STYLES[finding.level]) + page.paint(first.removeprefix(level), "bold")
-    yield from (page.paint(line, "bold") for line in rest)
-    name = one_line(location.path if top is None else os.path.relpath(top / location.path))
-    line = f":{location.start}" if location.start else ""
-    removed = " (removed)" if location.old and line else ""
-    yield f"  {page.paint(name + line, 'cyan')}{removed}  {page.paint(f'[{finding.id}]', 'dim')}"
 
 
 def _body(finding: Finding, page: Page) -> Iterator[str]:

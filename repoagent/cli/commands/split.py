@@ -92,22 +92,36 @@ def command(session: Session, /, **values: Any) -> Exit | None:
     for option in OF_JOIN:
         if is_given(options, option):
             raise UsageError(f"{option_flag(option)} needs --join INDEX")
-    terminal = session.terminal()
-    if options.refresh is not None:
-        _refresh(terminal, options)
-    elif options.file:
-        _split(terminal, options)
+    terminal, cwd = session.terminal(), Path.cwd()
+    if options.refresh is None:
+        if not options.file:
+            raise UsageError("no file to split; use repoagent split FILE, or - for standard input")
+        _split(terminal, options, cwd)
+        return None
+    from repoagent.split.folder_index import base_bytes
+    from repoagent.split.refresh import refresh_split
+
+    if options.output is not None:
+        raise UsageError("--refresh cannot be combined with -o")
+    text = None if options.file is None else _text(options.file, cwd)
+    with terminal.working(f"refreshing {options.refresh}"):
+        done = refresh_split(
+            cwd / options.refresh, cwd, text=text,
+            target=options.target, natural=options.natural or None, language=options.language,
+        )  # fmt: skip
+    if options.as_json:
+        terminal.styled(_json(done.index, done))
     else:
-        raise UsageError("no file to split; use repoagent split FILE, or - for standard input")
+        _show(done.index, base_bytes(done.index), terminal, cwd, done)
     return None
 
 
-def _split(terminal: Terminal, options: SimpleNamespace) -> None:
+def _split(terminal: Terminal, options: SimpleNamespace, cwd: Path) -> None:
     from repoagent.split import source as split_source
     from repoagent.split.folder_writer import create_split
     from repoagent.split.pack import TARGET_BYTES
 
-    cwd, output = Path.cwd(), options.output
+    output = options.output
     target = TARGET_BYTES if options.target is None else options.target
     how = split_source.SplitOptions(target, options.natural, options.language)
     split_source.check_options(how)
@@ -125,25 +139,6 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
         terminal.styled(_json(index, written=written))
     else:
         _show(index, text.data, terminal, cwd)
-
-
-def _refresh(terminal: Terminal, options: SimpleNamespace) -> None:
-    from repoagent.split.folder_index import base_bytes
-    from repoagent.split.refresh import refresh_split
-
-    if options.output is not None:
-        raise UsageError("--refresh cannot be combined with -o")
-    cwd = Path.cwd()
-    text = None if options.file is None else _text(options.file, cwd)
-    with terminal.working(f"refreshing {options.refresh}"):
-        done = refresh_split(
-            cwd / options.refresh, cwd, text=text,
-            target=options.target, natural=options.natural or None, language=options.language,
-        )  # fmt: skip
-    if options.as_json:
-        terminal.styled(_json(done.index, done))
-    else:
-        _show(done.index, base_bytes(done.index), terminal, cwd, done)
 
 
 def _text(file: str, cwd: Path) -> SourceText:
@@ -332,7 +327,6 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
 
 def _show_joined(outcome: JoinOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
     from repoagent.cli.ui.outcome import show_commit, show_json
-    from repoagent.split.folder_index import display_path
 
     if as_json:
         show_json(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +12,6 @@ from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import one_line, plural
 from repoagent.errors import Exit
 from repoagent.uses.report import caveats, definition_lines, files_in_short, lines_of, marks, using_functions
-
-if TYPE_CHECKING:
-    from repoagent.uses.symbols import UsesAnswer
 
 EXAMPLES = """\b
 Examples:
@@ -33,28 +28,6 @@ same name are excluded. In files marked "text", they are not.
 The search covers tracked and new files, but not those that .gitignore or
 .repoagentignore exclude or that may hold secrets. It keeps no index. The exit
 code is 1 if nothing was found."""
-
-
-@click.command(epilog=EXAMPLES)
-@click.argument("target", metavar="SYMBOL|FILE")
-@rows_option()
-@pass_repository
-def command(repo: Repository, /, *, target: str, limit: int) -> int:
-    """Show where SYMBOL is defined and used, or what other files use from FILE.
-
-    SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
-    """
-    from repoagent.edit.guards.off_limits import off_limits_gate
-    from repoagent.uses.report import answer_uses as answer_of
-
-    withheld = off_limits_gate(repo.worktree.top, ())
-    answer = answer_of(repo.worktree, target, withheld, limit=limit, path_of=repo.relative)
-    something = any(uses.files or uses.definitions for uses in answer.symbols)
-    nothing = f"no other file uses {target}" if answer.file else f"no symbol named {target}"
-    lines = _lines(answer, Page.of(repo.terminal, least=1)) if something else ()
-    repo.emit(asdict(answer), lines, notes=[] if something else [nothing])
-    return Exit.DONE if something else Exit.NOTHING
-
 
 COLUMNS = {
     "file": (
@@ -74,8 +47,26 @@ COLUMNS = {
 }
 
 
-def _lines(answer: UsesAnswer, page: Page) -> Iterator[str]:
-    first = answer.symbols[0] if answer.symbols else None
+@click.command(epilog=EXAMPLES)
+@click.argument("target", metavar="SYMBOL|FILE")
+@rows_option()
+@pass_repository
+def command(repo: Repository, /, *, target: str, limit: int) -> int:
+    """Show where SYMBOL is defined and used, or what other files use from FILE.
+
+    SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
+    """
+    from repoagent.edit.guards.off_limits import off_limits_gate
+    from repoagent.uses.report import answer_uses
+
+    withheld = off_limits_gate(repo.worktree.top, ())
+    answer = answer_uses(repo.worktree, target, withheld, limit=limit, path_of=repo.relative)
+    if not any(uses.files or uses.definitions for uses in answer.symbols):
+        nothing = f"no other file uses {target}" if answer.file else f"no symbol named {target}"
+        repo.emit(asdict(answer), notes=[nothing])
+        return Exit.NOTHING
+    page = Page.of(repo.terminal, least=1)
+    first = answer.symbols[0]
     rows: list[tuple[Cell, ...]] = []
     if answer.file:
         number = plural(len(answer.symbols) + answer.more, "symbol")
@@ -86,21 +77,21 @@ def _lines(answer: UsesAnswer, page: Page) -> Iterator[str]:
             where = one_line(files_in_short(uses.files))
             numbers = ((f"{total}",), (f"{len(uses.files)}", "dim"))
             rows.append(((one_line(uses.symbol), "path"), *numbers, (where, "dim"), (also, "dim")))
-    elif first is not None:
+    else:
         heading = list(definition_lines(first))
         for row in first.files:
             dim = (lines_of(row), one_line(using_functions(row)), marks(row))
             number = f"{len(row.lines)}"
             rows.append(((one_line(row.path), "path"), (number,), *((text, "dim") for text in dim)))
-    for text in heading:
-        yield from page.wrap(one_line(text), "bold")
+    lines = [line for text in heading for line in page.wrap(one_line(text), "bold")]
     if rows:
-        yield from ("", *page.table(COLUMNS["file" if not answer.file else "symbol"], rows), "")
+        lines += ["", *page.table(COLUMNS["symbol" if answer.file else "file"], rows), ""]
     more = answer.more or sum(uses.more for uses in answer.symbols)
     ends = [f"{plural(more, 'more row')}; show them with --limit."] if more else []
     if answer.unused:
         ends.append(f"Used in no other file: {', '.join(answer.unused)}.")
-    if first is not None and not answer.file and not first.files:
+    if not answer.file and not first.files:
         ends.append("No uses found.")
-    for text in (*ends, *caveats(answer)):
-        yield from page.wrap(one_line(text), "dim")
+    lines += [line for text in (*ends, *caveats(answer)) for line in page.wrap(one_line(text), "dim")]
+    repo.emit(asdict(answer), lines)
+    return Exit.DONE

@@ -15,7 +15,7 @@ import pytest
 from repoagent.agent.state import State
 from repoagent.cli.chat import slash_commands
 from repoagent.cli.chat.chat_session import Chat, open_chat
-from repoagent.cli.chat.command import _failed, command, handle
+from repoagent.cli.chat.command import command, handle
 from repoagent.cli.session import Session, open_repository
 from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.llm.conversation import Turn
@@ -147,8 +147,7 @@ def test_json_is_a_line_for_each_turn_and_one_for_the_error(run: Run, script: Sc
 
 def test_a_new_conversation(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("Blue.", "Red.")
-    done = run("chat", stdin="which colour?\n/clear\nand now?\n")
-    assert (done.code, done.out) == (0, "Blue.\nRed.\n"), done.err
+    assert run("chat", stdin="which colour?\n/clear\nand now?\n", code=0).out == "Blue.\nRed.\n"
     assert "which colour?" not in script.prompts[1] and len(conversations(repo)) == 2
 
 
@@ -184,8 +183,7 @@ def test_killed_in_a_reply_it_resumes(repo: GitRepo, run: Run, script: Script, n
     for descriptor in running.pipes:
         os.close(descriptor)
     script.replies("It greets.")
-    done = run("chat", "--continue", stdin="/continue\n")
-    assert (done.code, done.out) == (0, "It greets.\n")
+    assert run("chat", "--continue", stdin="/continue\n", code=0).out == "It greets.\n"
     assert "what is it?" in script.prompts[0]
 
 
@@ -216,7 +214,7 @@ def test_a_turn_of_another_process_is_not_resumed(chat: Chat, capfd: pytest.Capt
     chat.run_dir.folder.mkdir(parents=True)
     chat.run_dir.record.write_text(json.dumps({"version": 1, "state": "killed", "host": host_name()}))
     capfd.readouterr()
-    _failed(chat, Busy("it is at work in process 1"))
+    chat.show_error(Busy("it is at work in process 1"))
     assert capfd.readouterr().err == "it is at work in process 1\n"
 
 

@@ -101,8 +101,7 @@ def test_wrong_usage_no_model_and_a_failing_model(repo: GitRepo, ask: Ask, echo:
 
 
 def test_a_prompt_alone_is_all_that_is_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
-    done = ask("say hello", echo.option)
-    assert (done.code, done.out) == (0, REPLY)
+    assert ask("say hello", echo.option, code=0).out == REPLY
     assert "\n\nsay hello\n\n=====" in echo.prompt and echo.prompt.startswith("=====")
     assert ask("say hello", "--system", "You are terse.", echo.option).code == 0
     assert echo.prompt.startswith("You are terse.\n")
@@ -128,8 +127,7 @@ def test_files_are_quoted_and_masked_and_named(repo: GitRepo, ask: Ask, echo: Ec
 
 
 def test_a_pipe_is_another_file_or_goes_where_a_dash_is(ask: Ask, echo: Echo) -> None:
-    done = ask("what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n")
-    assert (done.code, done.out) == (0, REPLY)
+    assert ask("what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n", code=0).out == REPLY
     assert echo.prompt.index('path="a.txt"') < echo.prompt.index('path="standard input"')
     assert "-old\n+new\n</file" in echo.prompt
     assert ask("and this?", echo.option, stdin=b"", code=0).err == ""

@@ -60,8 +60,7 @@ def path(clean_environment: Path) -> Path:
 
 
 def test_a_value_is_set_for_the_user(repo: GitRepo, ask: Ask, path: Path, tmp_path: Path) -> None:
-    done = ask("max_turns", "30")
-    assert (done.code, done.err) == (0, f"set max_turns in {path}\n")
+    assert ask("max_turns", "30", code=0).err == f"set max_turns in {path}\n"
     assert path.read_text() == "max_turns = 30\n"
     assert not (repo.top / ".repoagent").exists()
     assert ask("max_turns").out == "30\n"

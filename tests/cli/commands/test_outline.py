@@ -124,8 +124,7 @@ def test_json(outline: Ask) -> None:
     names = {"name": "run", "kind": "method", "qualified_name": "Server.run"}
     signature = "def run(self, host: str, port: int = 80) -> None"
     assert file["symbols"][1] == {**names, **lines, "signature": signature}
-    error = outline("nope.py", "--json")
-    assert error.code == 2 and "no such file" in error.json["error"]["message"]
+    assert "no such file" in outline("nope.py", "--json", code=2).json["error"]["message"]
 
 
 # --summary
@@ -281,8 +280,7 @@ def test_standard_input_and_no_repository(ask: Ask, model: Model, tmp_path: Path
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "x.py").write_bytes(b"def outside():\n    pass\n")
-    done = ask("x.py", "--model", model.spec, cwd=elsewhere)
-    assert (done.code, done.out.split(".")[0]) == (0, "It defines outside")
+    assert ask("x.py", "--model", model.spec, cwd=elsewhere, code=0).out.split(".")[0] == "It defines outside"
     assert ask("y.py", "--model", model.spec, cwd=elsewhere).code == 2
     assert sorted(path.name for path in elsewhere.iterdir()) == ["x.py"]
 

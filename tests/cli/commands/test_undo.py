@@ -78,6 +78,5 @@ def test_listed_edits_can_be_undone(edited: GitRepo, here: Here, ask: Ask) -> No
 
 
 def test_no_edits(ask: Ask) -> None:
-    done = ask("--list")
-    assert (done.code, done.err) == (1, "repoagent: nothing to undo\n")
+    assert ask("--list", code=1).err == "repoagent: nothing to undo\n"
     assert ask("-l", "--json").json == {"version": 1, "edits": []}
