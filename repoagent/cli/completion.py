@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, shell_complete
 
 from repoagent.cli.run_program import COMPLETE
 from repoagent.cli.session import find_layout
@@ -167,8 +167,6 @@ def answer_shell(cli: click.Command, name: str, instruction: str) -> int:
     `bash_source` prints the script for bash, `bash_complete` the candidates for the line in COMP_WORDS. If an error
     occurs, such as a missing repository, there are no candidates.
     """
-    from click.shell_completion import shell_complete
-
     try:
         return shell_complete(cli, {}, name, COMPLETE, instruction)
     except (RepoagentError, OSError, click.ClickException):

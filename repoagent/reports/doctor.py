@@ -20,7 +20,7 @@ from repoagent.display_text import plural
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout_of, open_worktree
-from repoagent.llm.registry import PROVIDERS
+from repoagent.llm.registry import PROVIDERS, ModelStatus, parse_spec
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -231,7 +231,6 @@ def check_models(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
     """Check that the key and the library for each role's model and each fallback are present. No model is called."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve_spec
-    from repoagent.llm.registry import ModelStatus, parse_spec
 
     settings = _settings(worktree)
     specs: dict[str, str] = {}

@@ -18,11 +18,11 @@ from repoagent.cli.ui.table import cut_end
 from repoagent.dataclass import dataclass
 from repoagent.display_text import one_line, plural, sanitize
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
-from repoagent.git.worktree import current_branch, layout_of
+from repoagent.git.worktree import WorkTree, current_branch, layout_of
 from repoagent.llm.model import display_name
-from repoagent.llm.usage import Limits, dollars
+from repoagent.llm.usage import Limits, Meter, dollars
 from repoagent.tasks.restore import uncommitted_files
-from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.run_context import RunInterface, RunOutcome, RunRequest
 from repoagent.tasks.runs.control import RunStopped
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.session import run_task
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.git.worktree import WorkTree
     from repoagent.llm.conversation import Turn
-    from repoagent.llm.usage import Meter
     from repoagent.storage.layout import Layout
-    from repoagent.tasks.run_context import RunInterface, RunOutcome
     from repoagent.tasks.runs.list import Run
 
 SHOWN = 8  # files

@@ -19,7 +19,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli import completion
-from repoagent.cli.chat.chat_session import ChatProgress, open_model
+from repoagent.cli.chat.chat_session import Chat, ChatProgress, open_model
 from repoagent.cli.commands.run_options import flags_of
 from repoagent.cli.commands.run_output import commit_summary
 from repoagent.cli.ui.table import Page
@@ -34,7 +34,6 @@ from repoagent.tasks.runs.directory import new_name
 
 if TYPE_CHECKING:
     from repoagent.agent.approvals.policy import Mode
-    from repoagent.cli.chat.chat_session import Chat
 
 
 END = object()  # the result of a command that ends the chat

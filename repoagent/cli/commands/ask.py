@@ -17,7 +17,6 @@ import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.commands import model_calls
-from repoagent.cli.options import read_words
 from repoagent.cli.session import Session, find_worktree, json_option, pass_session, write_json
 from repoagent.errors import RepoagentError, UsageError
 
@@ -211,7 +210,7 @@ def _question(
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
     if source is not None:
-        prompt = read_words(source, "prompt")
+        prompt = shared.read_words(source, "prompt")
     if not prompt.strip():
         raise UsageError(f"the prompt is empty: use {USE}")
     files = read_files([Path(name) for name in names if name != "-"], worktree, Path.cwd())
@@ -223,7 +222,7 @@ def _question(
             terminal.warn("standard input is empty")
     system = options.system or ""
     if system.startswith("@"):
-        system = system[1:] if system.startswith("@@") else read_words(Path(system[1:]), "prompt")
+        system = system[1:] if system.startswith("@@") else shared.read_words(Path(system[1:]), "prompt")
     return prompt.strip("\n"), files, system
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Repository, pass_repository, select_fields
+from repoagent.cli.session import Repository, find_layout, pass_repository, select_fields
 from repoagent.cli.ui.table import Column, Page
 from repoagent.display_text import one_line, plural, sanitize, wrap_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
@@ -58,7 +58,6 @@ def epilog(*lines: str, more: str = "") -> str:
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The conversation names with this prefix; none on an error, for example outside a repository."""
-    from repoagent.cli.session import find_layout
     from repoagent.memory.conversations import conversation_names
 
     try:

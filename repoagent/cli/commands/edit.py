@@ -12,7 +12,6 @@ import click
 
 from repoagent.cli import Ended
 from repoagent.cli import options as shared
-from repoagent.cli.options import read_words
 from repoagent.cli.session import Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
@@ -202,9 +201,9 @@ def _instruction(
 ) -> str:
     """The instruction from the arguments, a file, standard input or the editor. Raises UsageError if it is empty."""
     if options.message_file is not None:
-        text = read_words(options.message_file, "instruction")
+        text = shared.read_words(options.message_file, "instruction")
     elif text == "-":
-        text = read_words(Path("-"), "instruction")
+        text = shared.read_words(Path("-"), "instruction")
     if text is not None:
         if not text.strip():
             raise UsageError("the instruction is empty")

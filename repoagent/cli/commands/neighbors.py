@@ -17,12 +17,11 @@ from repoagent.cli.ui.table import Cell, Column, Page, age_text, share_bar
 from repoagent.display_text import one_line
 from repoagent.errors import UsageError
 from repoagent.history import render
-from repoagent.history.render import is_weak, together_rate
+from repoagent.history.render import CommitHeader, is_weak, together_rate
 
 if TYPE_CHECKING:
     from repoagent.history.cochange import Neighbor
     from repoagent.history.neighbors import Neighborhood
-    from repoagent.history.render import CommitHeader
 
 EXAMPLES = """\b
 Examples:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli import options as shared
-from repoagent.cli.options import GroupedCommand
 from repoagent.cli.session import Repository, Session, emit, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
 
 
-class Review(GroupedCommand):
+class Review(shared.GroupedCommand):
     """A command with pathspecs after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.cli.ui.outcome import ModelOutput, check_object, show_check, spending_line, usage_object
 from repoagent.dataclass import dataclass
 from repoagent.display_text import list_some, plural, sanitize
@@ -18,7 +18,6 @@ from repoagent.edit.ui import Decision, Proposal
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.agent.approvals.policy import ApprovalRequest
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.guards.risky_changes import Concern

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Verdict
+from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Mode, Verdict
 from repoagent.cli.ui.table import longest_prefix
 from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
 from repoagent.dataclass import dataclass
@@ -16,7 +16,6 @@ from repoagent.edit.ui import Decision, Proposal
 
 if TYPE_CHECKING:
     from repoagent.agent.actions import Observation
-    from repoagent.agent.approvals.policy import Mode
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.cli.ui.terminal import Terminal

@@ -13,7 +13,7 @@ from repoagent.cli.session import Session, json_option, pass_session, select_fie
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import list_some, one_line, plural, sanitize
 from repoagent.errors import Exit, Refused, UsageError
-from repoagent.split.folder_index import VERSION, display_path, quoted_path
+from repoagent.split.folder_index import VERSION, SplitIndex, base_bytes, display_path, quoted_path
 from repoagent.storage.json_files import dumps
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.join import JoinOutcome
-    from repoagent.split.folder_index import SplitIndex
     from repoagent.split.join import SegmentConflict
     from repoagent.split.pack import Segment
     from repoagent.split.refresh import RefreshResult
@@ -98,7 +97,6 @@ def command(session: Session, /, **values: Any) -> Exit | None:
             raise UsageError("no file to split; use repoagent split FILE, or - for standard input")
         _split(terminal, options, cwd)
         return None
-    from repoagent.split.folder_index import base_bytes
     from repoagent.split.refresh import refresh_split
 
     if options.output is not None:

@@ -9,7 +9,7 @@ import click
 
 from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import one_line, plural
+from repoagent.display_text import one_line, plural, sanitize, wrap_line
 from repoagent.errors import NothingDone, UsageError
 
 EXAMPLES = """\b
@@ -67,7 +67,6 @@ _COLUMNS = (
 
 
 def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> None:
-    from repoagent.display_text import sanitize, wrap_line
     from repoagent.edit import undo
     from repoagent.git.process import git_output
     from repoagent.git.undo_log import list_undoable

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from repoagent.cli.ui.outcome import ModelOutput
-from repoagent.cli.ui.progress import ProseFilter
+from repoagent.cli.ui.progress import ProgressDisplay, ProseFilter
 from repoagent.cli.ui.terminal import Terminal, seconds_waited
 from repoagent.dataclass import dataclass
 from repoagent.display_text import one_line, plural
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from repoagent.agent.actions import Observation
     from repoagent.agent.loop import LoopEvent
-    from repoagent.cli.ui.progress import ProgressDisplay
     from repoagent.edit.guards.risky_changes import Concern
 
 CHOICES = {
