@@ -1,4 +1,4 @@
-"""The help: commands in groups, options in groups, `repoagent help`; the global options anywhere; no command at all."""
+"""The help, in groups; `repoagent help`; the global options anywhere; no command at all; completion."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import click
 import pytest
 
 from repoagent.cli.app import GROUPS, HIDDEN, cli
+from repoagent.cli.completion import finder_of
 from repoagent.cli.options import LONG, GroupedCommand, show_all_options
-from repoagent.cli.run_program import run
+from repoagent.cli.run_program import run as run_in_process
 from repoagent.errors import Exit
 from tests.cli.apply_patch import Ask
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import Open, Run, Script
+from tests.program import run
 
 OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)", re.MULTILINE)
 
@@ -25,7 +27,7 @@ OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)", re.MULTILINE)
 def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     def shown(*arguments: str, width: int = 80) -> str:
         monkeypatch.setenv("COLUMNS", str(width))
-        assert run(cli, "repoagent", arguments) == 0
+        assert run_in_process(cli, "repoagent", arguments) == 0
         output = capsys.readouterr()
         assert output.err == ""
         return output.out
@@ -122,9 +124,7 @@ def test_bare_repoagent_on_a_terminal_is_a_chat(screen: Open, script: Script) ->
         assert window.end() == 0
 
 
-def test_bare_repoagent_names_the_ways_to_get_a_model_or_prints_the_help(
-    repo: GitRepo, run: Run, tmp_path: Path
-) -> None:
+def test_bare_repoagent_explains_models_or_prints_the_help(repo: GitRepo, run: Run, tmp_path: Path) -> None:
     with Screen(PROGRAM, repo.top, width=80, env={"NO_COLOR": "1"}) as screen:
         assert screen.end() == 4
     assert "no model is configured" in screen.seen and "export ANTHROPIC_API_KEY" in screen.seen
@@ -134,3 +134,61 @@ def test_bare_repoagent_names_the_ways_to_get_a_model_or_prints_the_help(
     with Screen(PROGRAM, tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path)}) as screen:
         assert screen.end() == 1
     assert "Do:" in screen.seen
+
+
+def complete(cwd: Path, instruction: str, line: str = "") -> tuple[int, str, str]:
+    """The exit code and the output of a process of its own: completion changes the commands."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = run([], cwd, env={"_REPOAGENT_COMPLETE": instruction, **words})
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def offered(cwd: Path, line: str) -> list[str]:
+    """The values for the last word of `line`; `<file>` and `<dir>` mean names completed by the shell."""
+    code, out, err = complete(cwd, "bash_complete", line)
+    assert (code, err) == (0, "")
+    parts = [candidate.partition(",") for candidate in out.split()]
+    return [value if kind == "plain" else f"<{kind}>" for kind, _, value in parts]
+
+
+@pytest.mark.soak
+def test_values(repo: GitRepo) -> None:
+    repo.git("branch", "topic/one")
+    repo.git("tag", "v1.0")
+    repo.git("config", "repoagent.alias.quick", "anthropic/claude-haiku-5-5")
+    for line, values in (
+        ("neighbors --at to", ["topic/one"]),
+        ("neighbors --at=v", ["v1.0"]),
+        ("edit --model qui", ["quick"]),
+        ("models test qui", ["quick"]),
+        ("config max_t", ["max_turns", "max_tokens"]),
+        ("split -o s", ["<dir>"]),
+        ("history a.txt --at main..v", ["main..v1.0"]),
+        ("history a.txt --at HE", ["HEAD", "HEAD~", "HEAD^"]),
+        ("neighbors a", ["<file>"]),
+        ("neighbors -- --", ["<file>"]),
+        ("outline a --kind cl", ["class"]),
+        ("edit --model command", ["command:"]),
+    ):
+        assert offered(repo.top, f"repoagent {line}") == values, line
+
+
+def test_outside_a_repository_there_are_no_candidates_and_no_instruction_but_ours(tmp_path: Path) -> None:
+    for line in ("repoagent neighbors --at ", "repoagent memory show ", "repoagent runs show "):
+        assert not {*offered(tmp_path, line)} - {"HEAD", "HEAD~", "HEAD^", "<file>"}
+    assert list(tmp_path.iterdir()) == []
+    assert complete(tmp_path, "csh_complete", "repoagent ")[0] == 1
+    script = run(["completion", "zsh"], tmp_path).stdout.decode()
+    assert complete(tmp_path, "zsh_source") == (0, script, "") and script
+
+
+def test_every_command_s_files_revisions_and_models_are_completed() -> None:
+    """By the word in the help, so that new commands are completed, too."""
+    result: set[str] = set()
+    for name, command in every_command(cli, "repoagent"):
+        for param in command.params:
+            words = {*re.findall(r"\b[A-Z]{2,}\b", param.metavar or "")}
+            if words & {"FILE", "PATH", "DIR", "REV", "REF", "SPEC"} and not param._custom_shell_complete:
+                assert finder_of(param), (name, param.name, param.metavar)
+                result.update(words)
+    assert result >= {"FILE", "PATH", "DIR", "REV", "SPEC"}

@@ -38,9 +38,8 @@ def remember(repo: GitRepo, record: dict[str, object], name: str = "odd-1") -> N
     json_files.append_record(memory / "edits.jsonl", {**usual, **blobs, **record})
 
 
-def listed(run: Run, *args: str) -> dict[str, Any]:
-    done = run("activity", "--json", "--since", "ever", *args, code=0)
-    return done.json
+def listed(run: Run) -> dict[str, Any]:
+    return run("activity", "--json", "--since", "ever", code=0).json
 
 
 @pytest.mark.soak
@@ -82,15 +81,8 @@ def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: R
     for late, name in enumerate(("a.txt", "b.txt")):
         for second, state in enumerate(states, 57 + late):
             time = f"2026-01-02T03:{4 + second // 60:02}:{second % 60:02}+00:00"
-            edit = {
-                "id": "e1",
-                "path": name,
-                "time": time,
-                "state": state,
-                "usage": {"input": 7},
-                "cost": 0.1,
-            }
-            remember(repo, edit, name=f"odd-{late}")
+            edit = {"id": "e1", "path": name, "time": time, "state": state}
+            remember(repo, {**edit, "usage": {"input": 7}, "cost": 0.1}, name=f"odd-{late}")
     found = listed(run)
     assert [event["kind"] for event in found["events"]] == ["edit", "undo", "redo", "undo"]
     assert [event["tokens"] for event in found["events"]] == [7, 0, 0, 0]
@@ -129,21 +121,21 @@ def test_a_terminal_has_colors_and_lines_that_fit(repo: GitRepo, run: Run) -> No
 
 
 def test_a_page_goes_where_it_is_sent(tmp_path: Path) -> None:
-    write_to(tmp_path / "new", b"1", "-o")
+    write_to(tmp_path / "new", b"1")
     (tmp_path / "link").symlink_to("new")
-    write_to(tmp_path / "link", b"2", "-o")
+    write_to(tmp_path / "link", b"2")
     assert not (tmp_path / "link").is_symlink() and (tmp_path / "new").read_bytes() == b"1"
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_to(tmp_path / "pipe", b"3", "-o")
+    write_to(tmp_path / "pipe", b"3")
     assert os.read(reader, 9) == b"3" and (tmp_path / "pipe").is_fifo()
     os.close(reader)
     with (tmp_path / "open").open("wb") as file:
-        write_to(Path(f"/dev/fd/{file.fileno()}"), b"4", "-o")
+        write_to(Path(f"/dev/fd/{file.fileno()}"), b"4")
     assert (tmp_path / "open").read_bytes() == b"4"
     for bad in (tmp_path, tmp_path / "none" / "new"):
         with pytest.raises(UsageError, match="-o"):
-            write_to(bad, b"4", "-o")
+            write_to(bad, b"4")
     assert not (tmp_path / "none").exists()
 
 

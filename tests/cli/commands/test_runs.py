@@ -153,10 +153,8 @@ def test_message_and_wait(ask: Ask, alive: subprocess.Popen[str]) -> None:
     done = ask("wait", "alive")
     assert done.code == 5 and done.out == "alive: limit, the limit of $2\n"
     for words in ("stop alive", "message alive x"):
-        done = ask(*words.split())
-        assert (
-            done.code == 3 and "not running (limit); resume it with `repoagent run --resume alive" in done.err
-        )
+        message = "not running (limit); resume it with `repoagent run --resume alive"
+        assert message in ask(*words.split(), code=3).err
 
 
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
@@ -193,32 +191,24 @@ def test_delete_asks_and_can_be_undone(ask: Ask, in_process: Ask, layout: Layout
 # `runs delete` of a run that worked in a linked work tree.
 
 
-def made(repo: GitRepo, run: Run, script: Script, *options: str) -> tuple[str, Path]:
-    """A run on the branch `side`, its name and the folder it worked in."""
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("", "kept its branch side; `git branch -d side` deletes it"),
+        ("--no-commit", "`git worktree remove {folder}`"),  # with uncommitted work
+        ("--worktree ../mine", "`git worktree remove {folder}`"),  # chosen by the user
+    ],
+)
+def test_a_branch_and_work_stay(repo: GitRepo, run: Run, script: Script, options: str, message: str) -> None:
     repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
     script.replies(GREET, "<commit>\nGreet\n</commit>\n<finish>greets</finish>")
-    assert run("run", "greet", "--mode", "auto-edit", "--branch", "side", *options).code == 0
-    (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
-    output = json.loads(record.read_text())
-    return output["name"], Path(output["worktree"])
-
-
-def test_its_branch_stays(repo: GitRepo, run: Run, script: Script) -> None:
-    name, folder = made(repo, run, script)
-    assert not folder.exists()
-    done = run("runs", "delete", name, "--yes")
-    assert done.code == 0 and "kept its branch side; `git branch -d side` deletes it" in done.out
-    assert repo.git("log", "-1", "--format=%s", "side") == "Greet\n"
-
-
-def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Run, script: Script) -> None:
-    name, folder = made(repo, run, script, "--no-commit")
-    assert folder.is_dir()
-    assert f"`git worktree remove {folder}`" in run("runs", "delete", name, "--yes", code=0).out
-    assert "hello, " in (folder / "src/app.py").read_text()
-
-
-def test_a_folder_chosen_by_the_user_stays(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
-    name, folder = made(repo, run, script, "--worktree", str(tmp_path / "mine"))
-    assert f"`git worktree remove {folder}`" in run("runs", "delete", name, "--yes", code=0).out
-    assert folder.is_dir() and "side" in repo.git("branch")
+    run("run", "greet", "--mode", "auto-edit", "--branch", "side", *options.split(), code=0)
+    (file,) = (repo.top / ".repoagent/runs").glob("*/run.json")
+    record = json.loads(file.read_text())
+    folder = Path(record["worktree"])
+    assert folder.is_dir() == bool(options)
+    assert message.format(folder=folder) in run("runs", "delete", record["name"], "--yes", code=0).out
+    assert folder.is_dir() == bool(options)
+    assert not options or "hello, " in (folder / "src/app.py").read_text()
+    subject = repo.git("log", "-1", "--format=%s", "side")
+    assert subject == ("change\n" if options == "--no-commit" else "Greet\n")
