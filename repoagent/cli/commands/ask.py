@@ -175,7 +175,7 @@ def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: boo
             terminal.result(text)
         return
     try:
-        write_to(output, wire_text(text).encode(), "-o")
+        write_to(output, wire_text(text).encode())
     except (RepoagentError, OSError):
         if not as_json:
             terminal.result(text)

@@ -19,7 +19,7 @@ from repoagent.cli.session import (
 )
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.display_text import sanitize
-from repoagent.errors import Exit, ModelError, UsageError
+from repoagent.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
@@ -48,7 +48,7 @@ Examples:
 @click.option("--full", is_flag=True, help="Print the text of each block.")
 @json_option
 @pass_session
-def command(session: Session, /, **values: Any) -> Exit:
+def command(session: Session, /, **values: Any) -> None:
     """Show the prompt that an edit of FILEs would send: its blocks, their tokens, and what is cached.
 
     context needs neither a model nor a key, and sends nothing. An INSTRUCTION selects the relevant parts of long files.
@@ -78,7 +78,6 @@ def command(session: Session, /, **values: Any) -> Exit:
         show_texts(prompt, repo.terminal, as_json=options.as_json)
     else:
         _show_table(prompt, repo.terminal)
-    return Exit.DONE
 
 
 _SOURCES = {

@@ -9,7 +9,7 @@ import click
 
 from repoagent.cli.options import number_option
 from repoagent.cli.session import Session, pass_session
-from repoagent.errors import Exit, UsageError, install_extra
+from repoagent.errors import UsageError, install_extra
 
 EXAMPLES = """\b
 Examples:
@@ -34,7 +34,7 @@ where a patch fits."""
     help="Spend at most this many dollars on a review.",
 )
 @pass_session
-def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
+def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> None:
     """Serve this repository's history, outlines, related files and more to another assistant.
 
     The server runs until its client closes it. It changes files only with --write.
@@ -54,4 +54,3 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
     from repoagent.mcp.tool import Service
 
     serve(Service(Path.cwd(), write, model, max_cost), die_of_signal)
-    return Exit.DONE

@@ -12,7 +12,6 @@ from repoagent.cli.app import LazyGroup
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select_fields, write_json
 from repoagent.cli.ui.table import Page
 from repoagent.display_text import sanitize
-from repoagent.errors import Exit
 from repoagent.llm.model import display_name
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def command(ctx: click.Context, session: Session, as_json: bool) -> None:
 @click.argument("name", metavar="[MODEL]", required=False)
 @json_option
 @pass_session
-def test(session: Session, name: str | None, as_json: bool) -> Exit:
+def test(session: Session, name: str | None, as_json: bool) -> None:
     """Test MODEL (a spec or an alias; by default the model for edits) with a minimal call."""
     from repoagent.cli.commands.model_calls import spent_object
     from repoagent.edit.model_setup import model_setup
@@ -127,7 +126,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
             "seconds": round(seconds, 3),
         }
         write_json(terminal, content)
-        return Exit.DONE
+        return
     about = "about " if usage.estimated else ""
     price = "price unknown" if cost is None else f"${cost:.6f}"
     is_other = reply.model not in ("", spec)
@@ -136,7 +135,6 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
         f"{display_name(spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
         f"{seconds:.1f} s · {about}{usage.total - usage.output} + {usage.output} tokens · {price}\n"
     )
-    return Exit.DONE
 
 
 def _facts(row: StatusRow) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from repoagent.cli.session import Repository, pass_repository, select_fields
 from repoagent.cli.ui.table import Page
 from repoagent.display_text import display_width, sanitize
 from repoagent.errors import Exit, NothingDone, UsageError
-
-if TYPE_CHECKING:
-    pass
 
 KINDS = {  # value of --kind: kind and color
     "notes": ("note", "yellow"),

@@ -304,8 +304,8 @@ def discard_input() -> None:
 _SYSTEM = ("/dev/", "/proc/")  # a name in these may refer to an open file
 
 
-def write_to(path: Path, data: bytes, option: str) -> None:
-    """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically.
+def write_to(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, the value of -o. A regular file, or the target of a link, is replaced atomically.
 
     Raises UsageError if `path` is a folder or in a missing folder, Refused if a system call fails.
     """
@@ -313,7 +313,7 @@ def write_to(path: Path, data: bytes, option: str) -> None:
     from repoagent.storage.folders import system_failed
 
     if path.is_dir():
-        raise UsageError(f"{path} is a folder; {option} takes a file")
+        raise UsageError(f"{path} is a folder; -o takes a file")
     try:
         if path.exists() and (not path.is_file() or os.path.normpath(path).startswith(_SYSTEM)):
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
@@ -324,7 +324,7 @@ def write_to(path: Path, data: bytes, option: str) -> None:
     except OSError as error:
         raise system_failed("write", path, error) from error
     if not path.parent.is_dir():
-        raise UsageError(f"no such folder: {path.parent}; create it, or use another file for {option}")
+        raise UsageError(f"no such folder: {path.parent}; create it, or use another file for -o")
     write_whole(path, data, private=False)
 
 
@@ -335,7 +335,7 @@ def deliver_document(terminal: Terminal, text: str, output: str | None, *, brows
     `browser` is the page's name; "" for other texts.
     """
     if output not in (None, "-"):
-        write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
+        write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"))
         terminal.note(f"written to {output}")
     elif not (browser and output is None and terminal.output_tty):
         terminal.result(text)
