@@ -67,18 +67,16 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
         return settings, terminal
 
 
-def _change_folder(ctx: click.Context, param: click.Parameter, folders: tuple[str, ...]) -> None:
-    for folder in folders:
-        if folder and not ctx.resilient_parsing:
+def _use_global_option(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Change the folder, or set the field of the session with the name of the option."""
+    name = param.name or ""
+    if name == "folder":
+        for folder in filter(None, () if ctx.resilient_parsing else value):
             try:
                 os.chdir(folder)
             except OSError as error:
                 raise UsageError(f"cannot change to '{folder}': {error.strerror}") from error
-
-
-def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    name = param.name or ""
-    if value != Session._field_defaults[name]:
+    elif value != Session._field_defaults[name]:
         ctx.obj = (ctx.find_object(Session) or Session())._replace(**{name: value})
 
 
@@ -88,16 +86,14 @@ def global_options(*, hidden: bool) -> list[click.Parameter]:
     when = click.Choice(["auto", "always", "never"])
     options = [
         click.Option(
-            ["-C", "folder"], metavar="DIR", multiple=True, is_eager=True, callback=_change_folder,
-            help="Run as if started in DIR.",
+            ["-C", "folder"], metavar="DIR", multiple=True, is_eager=True, help="Run as if started in DIR."
         ),
         click.Option(["--color"], metavar="WHEN", type=when, help="Use colors: auto, always or never."),
         click.Option(["--no-pager"], is_flag=True, help="Do not pipe long output into a pager."),
         click.Option(["-v", "--verbose"], is_flag=True, help="Show more details."),
-    ]  # fmt: skip
+    ]
     for option in options:
-        option.expose_value, option.hidden = False, hidden
-        option.callback = option.callback or _set_session
+        option.expose_value, option.hidden, option.callback = False, hidden, _use_global_option
     return list(options)
 
 

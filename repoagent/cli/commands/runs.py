@@ -252,7 +252,7 @@ def show_command(repo: Repository, /, *, run: str) -> None:
     lines = [f"{page.paint(one_line(selected.name), 'bold')}  {page.paint(state, *styles)}"]
     if selected.record.prompt:
         lines += page.wrap(one_line(selected.record.prompt), indent="  ")
-    facts = [*_facts(selected, below, messages, page), ("folder", f"{repo.shown(run_dir.folder)}/")]
+    facts = [*_facts(selected, below, messages), ("folder", f"{repo.shown(run_dir.folder)}/")]
     if run_dir.conversation.exists():
         facts.append(("conversation", repo.shown(run_dir.conversation)))
     lines += page.pairs([(name, one_line(value)) for name, value in facts if value], "dim", indent="  ")
@@ -270,7 +270,7 @@ def show_command(repo: Repository, /, *, run: str) -> None:
     repo.emit(content, lines)
 
 
-def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
+def _facts(run: Run, children: list[Run], unread: int) -> Iterator[tuple[str, str]]:
     """Names and values; empty ones are not shown."""
     from repoagent.cli.commands.run_options import as_command_line
     from repoagent.tasks.runs.directory import parse_time, resume_command

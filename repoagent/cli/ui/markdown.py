@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -119,7 +120,13 @@ class Markdown:
             self._blank = True
         elif fence := _FENCE.match(body):
             self._fence, self._string, self._blank = fence[1], [], True
-            self._lexer = _lexer(fence[2].split()[0].lower()) if self._color and fence[2] else None
+            self._lexer = None
+            if self._color and fence[2]:
+                from pygments.lexers import get_lexer_by_name
+                from pygments.util import ClassNotFound
+
+                with suppress(ClassNotFound):
+                    self._lexer = get_lexer_by_name(fence[2].split()[0].lower(), stripnl=False)
             self._start()
             if not (self._color and body.startswith(fence[1]) and " " not in fence[2]):
                 self._out += [self._paint(sanitize(text), ("dim",)), "\n"]
@@ -343,14 +350,3 @@ def _formatter() -> TerminalFormatter:
     }  # fmt: skip
     scheme = {string_to_tokentype(name): (color, color) for name, color in colors.items()}
     return TerminalFormatter(colorscheme=scheme)
-
-
-@cache
-def _lexer(language: str) -> Lexer | None:
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
-    try:
-        return get_lexer_by_name(language, stripnl=False)
-    except ClassNotFound:
-        return None

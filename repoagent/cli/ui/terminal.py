@@ -166,23 +166,20 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
 
         return ProgressDisplay(self, label)
 
-    def ask(
-        self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
-    ) -> str:
-        """Ask until the user types a letter in `choices`, and return the letter; an empty line returns `default`.
+    def ask(self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False) -> str:
+        """Ask until the user types a letter in `choices`, and return the letter.
 
         `choices` maps letters to their meanings. Input typed before the question appeared is ignored, unless
         `typed_ahead` is set. Raises UsageError without a terminal, NothingDone at the end of input.
         """
-        letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
-        prompt = f"{question} [{','.join(letters)}]?"
+        prompt = f"{question} [{','.join([*choices, '?'])}]?"
         while True:
             line = self._read(prompt, question, typed_ahead=typed_ahead)
             if not line:
                 _write(sys.stderr, "\n")
                 raise NothingDone("no answer; nothing was changed")
             typed_ahead = True
-            answer = line.strip().lower() or default
+            answer = line.strip().lower()
             letter = answer[:1] if answer in {"yes", "no"} else answer
             if letter in choices:
                 return letter
