@@ -30,6 +30,12 @@ class Done:
         assert isinstance(value, dict)
         return value
 
+    @property
+    def error(self) -> str:
+        """The only line that a command printed, on standard error."""
+        assert (self.out, self.err.count("\n")) == ("", 1), self
+        return self.err
+
 
 Ask = Here = Callable[..., Done]
 

@@ -47,6 +47,10 @@ class Program:
         return f"python3 -SE {self.folder / 'model.py'}"
 
     @property
+    def spec(self) -> str:
+        return f"command:{self.command}"
+
+    @property
     def prompts(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("prompt-*"))]
 

@@ -123,34 +123,28 @@ _IMPORT_COLUMNS = (
 @pass_repository
 def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     """Import memories from an archive, and attach each to its file."""
-    from repoagent.memory.archive import (
-        ImportResult,
-        import_memories,
-        read_archive,
-        restore_memory,
-        source_of,
-    )
+    from repoagent.memory import archive
 
     terminal, path = repo.terminal, repo.cwd / file
     if path.is_dir() and os.path.realpath(path.parent) == os.path.realpath(repo.layout.archived_memory):
         if dry_run:
             raise UsageError("--dry-run works only with archives from `repoagent memory export`")
-        memory = restore_memory(repo.layout, path)
+        memory = archive.restore_memory(repo.layout, path)
         where = memory.identity.path_in(str(repo.worktree.top))
         at = where if os.path.lexists(repo.worktree.top / where) else None
-        arrivals = [ImportResult(where, at, memory.folder.name, "new" if at else "orphaned")]
+        arrivals = [archive.ImportResult(where, at, memory.folder.name, "new" if at else "orphaned")]
     else:
         if file == "-":
             if terminal.input_tty:
                 raise UsageError("no archive on standard input; pipe one in, or name a file")
-            parcels = read_archive(sys.stdin.buffer, "standard input")
+            parcels = archive.read_archive(sys.stdin.buffer, "standard input")
         elif not path.is_file():
             raise UsageError(f"no such file: {file}")
         else:
             with path.open("rb") as stream:
-                parcels = read_archive(stream, file)
-        source = source_of("" if file == "-" else path.name)
-        arrivals = import_memories(
+                parcels = archive.read_archive(stream, file)
+        source = archive.source_of("" if file == "-" else path.name)
+        arrivals = archive.import_memories(
             repo.layout, repo.worktree, parcels, source, dry_run=dry_run, warn=terminal.warn
         )
     memories, rows = [], []

@@ -26,9 +26,7 @@ def test_wrong_calls_change_nothing(repo: GitRepo, ask: Ask, tmp_path: Path, cle
         (["--unset", "max_turns", "3"], "--unset takes one KEY"),
         (["--unset"], "--unset takes one KEY"),
     ):
-        done = ask(*arguments)
-        assert (done.code, done.out) == (2, "")
-        assert message in done.err
+        assert message in ask(*arguments, code=2).error
     assert not (repo.top / ".repoagent").exists()
     assert not (clean_environment / ".config").exists()
     done = ask("--shared", "max_turns", "3", cwd=tmp_path, code=2)

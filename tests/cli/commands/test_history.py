@@ -15,7 +15,7 @@ from repoagent.history.index.index import mine_in_background, open_index
 from tests.cli.apply_patch import Ask, Done
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.history.summaries.conftest import Program, model
+from tests.history.test_commit_summaries import Program, model
 from tests.program import run, start
 
 __all__ = ["model"]

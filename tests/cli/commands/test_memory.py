@@ -74,9 +74,7 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Workspace) -> None:
             "no such file: gone.py, and there is no memory for it",
         ),
     ):
-        done = ask(*arguments)
-        assert (done.code, done.out) == (code, "") and sentence in done.err, arguments
-        assert len(done.err.splitlines()) == 1
+        assert sentence in ask(*arguments, code=code).error
 
 
 def test_a_note_has_the_version_of_its_file_and_no_duplicate(ask: Ask, context: Workspace) -> None:
@@ -190,8 +188,7 @@ def states(ask: Ask, *arguments: str) -> dict[str, tuple[str, str | None]]:
 
 
 def test_an_empty_memory(repo: GitRepo, memory: Ask, tmp_path: Path) -> None:
-    done = memory("list")
-    assert (done.code, done.out) == (1, "") and "nothing is remembered in this repository yet" in done.err
+    assert "nothing is remembered in this repository yet" in memory("list", code=1).error
     assert not (repo.top / ".repoagent").exists()
     repo.git("init", "-q", "--bare", str(tmp_path / "bare.git"))
     assert "not in a git work tree" in memory("list", cwd=tmp_path, code=2).err

@@ -64,8 +64,7 @@ def test_bad_input_is_one_sentence(repo: GitRepo, review: Ask) -> None:
         ("-- ../outside", "outside repository"),
         ("dismiss 0123456789ab", "there is no review yet"),
     ):
-        done = review(*words.split(), stdin=b"hello\n")
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and sentence in done.err
+        assert sentence in review(*words.split(), stdin=b"hello\n", code=2).error
     done = review(code=0)
     assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.err
     assert "none of the named files has changed" in review("--", "a.txt").err

@@ -37,8 +37,7 @@ def test_the_list_has_the_numbers_that_undo_takes(edited: GitRepo, ask: Ask, in_
         ("--list 1", 2, "--list cannot be combined with EDIT"),
         ("20260101-000000-abcdef", 3, "no edit 20260101-000000-abcdef in this work tree"),
     ):
-        done = ask(*words.split())
-        assert (done.code, done.out) == (code, "") and message in done.err
+        assert message in ask(*words.split(), code=code).error
     lines = ask("--list").out.splitlines()
     assert [line.split("  ")[0] for line in lines] == ["", "1", "2", "3"]
     assert lines[1].endswith(f"{head[:7]}  Shout line 20  a.txt")
@@ -58,9 +57,7 @@ def test_the_list_has_the_numbers_that_undo_takes(edited: GitRepo, ask: Ask, in_
 def test_undo_refuses_an_edit_that_was_changed_later(edited: GitRepo, here: Here, ask: Ask) -> None:
     change(here, edited, 10, "Shout line 10 again")
     head, text = edited.head(), edited.read("a.txt")
-    done = ask("3")
-    assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
-    assert "a.txt has later changes on the same lines" in done.err
+    assert "a.txt has later changes on the same lines" in ask("3", code=3).error
     assert (edited.head(), edited.read("a.txt"), edited.status()) == (head, text, "")
 
 
