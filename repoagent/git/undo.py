@@ -46,7 +46,7 @@ class UndoResult:
     paths: tuple[str, ...]
 
 
-def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
+def undo(worktree: WorkTree, edit_id: str | None = None) -> UndoResult:
     """Undo an edit, by default the last one.
 
     Raises NothingDone if there is none, Refused if later changes are on the same lines or the edit's commit is not on
@@ -68,10 +68,10 @@ def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
     part = "" if whole else f"edit {edit.id} in "
     text = f'Revert "{subject}"\n\nThis reverts {part}commit {commit}.\n\nRepoagent-Undo: {edit.id}\n'
-    return _with_commit(worktree, plan, options, encode_message(worktree, text, "replace"))
+    return _with_commit(worktree, plan, encode_message(worktree, text, "replace"))
 
 
-def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
+def redo(worktree: WorkTree, edit_id: str | None = None) -> UndoResult:
     """Redo an edit, by default the last one that was undone. Raises the same errors as `undo`.
 
     If HEAD is at the parent of the edit's old commit, the branch moves forward to that commit; otherwise a new commit
@@ -89,7 +89,7 @@ def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
         # the final message, including changes by hooks and the user
         text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
         message = encode_message(worktree, text.decode(errors="replace"), "replace")
-    return _with_commit(worktree, plan, options, message)
+    return _with_commit(worktree, plan, message)
 
 
 class _Undo(NamedTuple):
@@ -139,10 +139,10 @@ def _without_commit(worktree: WorkTree, plan: _Undo) -> UndoResult:
     return UndoResult(edit, None, False, edit.paths)
 
 
-def _with_commit(worktree: WorkTree, plan: _Undo, options: Options | None, message: bytes) -> UndoResult:
+def _with_commit(worktree: WorkTree, plan: _Undo, message: bytes) -> UndoResult:
     if not plan.changes:
         raise NothingDone(f"the {plan.event} would not change any file; choose another edit")
-    with Transaction(worktree, plan.changes, options, plan.edit.id, event=plan.event) as transaction:
+    with Transaction(worktree, plan.changes, edit_id=plan.edit.id, event=plan.event) as transaction:
         transaction.write()
         result = transaction.commit(message, at_once=True)
     for sentence in (*result.notes, *restored_notes(result.restored)):
