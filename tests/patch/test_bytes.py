@@ -16,6 +16,8 @@ from repoagent.patch.refusal import PatchRefused
 from tests.patch.helpers import after, changed, fenced, outcome, reasons, run, unified
 
 BOM = codecs.BOM_UTF8
+MARKED = b"one\n" + BOM + b"zwei\nthree\n"
+BINARY = "diff --git a/app.py b/app.py\nindex 1..2\nGIT binary patch\nliteral 3\nabc\n"
 SWAP = "@@\n one\n-two\n+zwei\n+drei\n three\n"
 MOSTLY_UTF8 = "é è\n".encode() + b"\xff\n"
 ODD_SPACE = "x\x0cy\u2028z\x85\n".encode()
@@ -64,10 +66,7 @@ def test_line_endings_encodings_and_the_end_of_the_file(
     [
         ("app.py\n```\none\n\ud800\n```\n", "encoding"),
         ("app.py\n<<<<<<< SEARCH\none\n=======\n\udce9\n>>>>>>> REPLACE\n", "encoding"),
-        (
-            "```diff\ndiff --git a/app.py b/app.py\nindex 1..2\nGIT binary patch\nliteral 3\nabc\n```\n",
-            "binary",
-        ),
+        (f"```diff\n{BINARY}```\n", "binary"),
     ],
 )
 def test_lone_surrogates_and_binary_patches_are_refused(answer: str, reason: str) -> None:
@@ -164,11 +163,7 @@ def test_new_files_keep_a_byte_order_mark() -> None:
         ("@@ -1 +1 @@\n-\ufeffone\n+\ufeffeins\n", b"one\n", b"eins\n"),
         ("@@ -1 +1 @@\n-\ufeffone\n+eins\n", b"one\n", b"eins\n"),
         ("@@ -1,2 +1,2 @@\n-\ufeffone\n+eins\n two \n", BOM + b"one\ntwo\n", b"eins\ntwo\n"),
-        (
-            "@@ -2,2 +2,2 @@\n-two\n+\ufeffzwei\n three \n",
-            b"one\ntwo\nthree\n",
-            b"one\n" + BOM + b"zwei\nthree\n",
-        ),
+        ("@@ -2,2 +2,2 @@\n-two\n+\ufeffzwei\n three \n", b"one\ntwo\nthree\n", MARKED),
     ],
 )
 def test_a_byte_order_mark_in_a_diff_that_does_not_fit_exactly(

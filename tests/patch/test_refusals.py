@@ -12,6 +12,7 @@ HEADER = "--- a/app.py\n+++ b/app.py\n"
 IMPORTS_OS = APP.replace(b"import sys", b"import os")
 CONFLICT = "@@\n one\n-two\n+<<<<<<< HEAD\n+zwei\n+=======\n+deux\n+>>>>>>> theirs\n"
 AGAIN = "@@\n name = 'a'\n-version = '0.15.2'\n+version = '0.15.2'\n-sum = 1\n+sum = 2\n"
+MARKED = b"<<<<<<< HEAD\na\n=======\n>>>>>>> x\n"
 
 
 def whole(text: str) -> str:
@@ -55,11 +56,7 @@ def test_a_refusal(reason: str, answer: str, source: bytes) -> None:
         ("@@\n one\n+Title\n+=======\n", b"one\ntwo\n", b"one\nTitle\n=======\ntwo\n"),
         ("@@\n one\n+b\n", b"one\nb\n", b"one\nb\nb\n"),  # one letter does not prove that it is applied
         # the file has conflict markers already
-        (
-            "@@\n <<<<<<< HEAD\n+a\n+=======\n+>>>>>>> x\n",
-            b"<<<<<<< HEAD\n",
-            b"<<<<<<< HEAD\na\n=======\n>>>>>>> x\n",
-        ),
+        ("@@\n <<<<<<< HEAD\n+a\n+=======\n+>>>>>>> x\n", b"<<<<<<< HEAD\n", MARKED),
         ("@@\n a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\nc\na\nb", b"a\nb\nc\na\nb\n"),
         # sent twice
         ("@@\n-import sys\n+import os\n@@\n-import sys\n+import os\n", APP, IMPORTS_OS),
@@ -135,6 +132,7 @@ def test_a_parser_has_the_last_word() -> None:
 FIRST = fenced('@@\n-    return "hello " + name\n+    return "hi " + name\n')
 SECOND = fenced('@@\n-    return "hello " + name\n+    return "hey " + name\n')
 ALPHA = "@@\n import sys\n+import alpha\n"
+ALPHA_BETA = ALPHA.replace("+", "+import alpha_beta\n+")
 PART = fenced("@@\n-import sys\n+import os\n")
 STEP = fenced('@@\n-    return "hi " + name\n+    return f"hi {name}"\n')
 
@@ -218,10 +216,7 @@ def test_a_known_name_is_not_that_of_a_new_file() -> None:
         # a last part is never applied alone
         ("deleted-line-missing", f"{PART.replace('import sys', 'import nothing')}\nand\n\n{FIRST}"),
         # two readings have different results
-        (
-            "ambiguous",
-            f"{fenced(ALPHA)}\nno:\n\n{fenced(ALPHA.replace('+', '+import alpha_beta' + chr(10) + '+'))}",
-        ),
+        ("ambiguous", f"{fenced(ALPHA)}\nno:\n\n{fenced(ALPHA_BETA)}"),
     ],
 )
 def test_parts_that_cannot_be_united_are_refused(reason: str, answer: str) -> None:

@@ -77,17 +77,16 @@ def test_a_whole_file_that_a_sentence_presents(sentence: str, is_whole: bool) ->
             run(answer, FILES, may_create=lambda path: True)
 
 
+BEGINNING = "    result = 0\n    for item in items:\n"
+ELIDED = SHOP.decode().replace(BEGINNING, "    # ... existing code ...\n")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         (SHOP.decode().partition("\n\n\n")[0] + "\n", "empties-file"),  # its end is missing
         (SHOP.decode().partition("    for")[2].join(["    for", ""]), "empties-file"),  # its beginning
-        (
-            SHOP.decode().replace(
-                "    result = 0\n    for item in items:\n", "    # ... existing code ...\n"
-            ),
-            "elided",
-        ),
+        (ELIDED, "elided"),
         ("print(1)\n" * 8, "empties-file"),
     ],
 )
