@@ -39,6 +39,7 @@ from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import NO_FILE, bad_path, path_spellings
 from repoagent.patch.refusal import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.storage.json_files import timestamp
+from repoagent.syntax.regressions import parses_worse
 
 NAMED = 3  # files in a subject
 
@@ -177,8 +178,6 @@ def _placed(
 
     Raises NothingDone if the patch is already applied, and what reading and applying raise.
     """
-    from repoagent.syntax.regressions import parses_worse
-
     top, known = worktree.top, set(os.fsdecode(git(worktree.top, "ls-files", "-z")).split("\0")[:-1])
 
     def exists(name: str) -> bool:
@@ -256,7 +255,6 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
     if source is None or source.data is None or source.data == change.before:
         return change
     from repoagent.git.merge import Conflict, lines_text, merge
-    from repoagent.syntax.regressions import parses_worse
 
     if change.after is None or change.before is None:
         raise Refused(

@@ -21,7 +21,7 @@ from repoagent.llm.catalog import SMALL
 from repoagent.llm.complete import holds_secret, mask_request
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Model, Reply, ReplyBlocks, Request, display_name, public_spec, render_request
-from repoagent.llm.open_model import AbsentModel, NoModel, model_info, open_model
+from repoagent.llm.open_model import AbsentModel, NoModel, attachment_refusal, model_info, open_model
 from repoagent.llm.registry import provider_of
 from repoagent.llm.usage import Limits, Meter, Price, SpendLog, estimate_tokens, refuse_unpriced, state_folder
 from repoagent.storage.atomic import read_regular, write_whole
@@ -80,7 +80,6 @@ def lazy_attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachment
     @cache
     def create() -> Attachments:
         from repoagent.llm.media import Attachments
-        from repoagent.llm.open_model import attachment_refusal
 
         def refusal(media: Sequence[Media]) -> str:
             return attachment_refusal(setup.settings, setup.model.spec, media)

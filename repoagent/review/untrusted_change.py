@@ -12,10 +12,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from repoagent.config.layers import with_repository
 from repoagent.display_text import list_some
 from repoagent.errors import Refused, UsageError
 from repoagent.review.change import Change
-from repoagent.review.finding import Finding, Location
+from repoagent.review.finding import Finding, Location, level_of
+from repoagent.review.read_diff import GitTexts, files_without_renames, read_blob
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -43,8 +45,6 @@ def is_foreign(change: Change) -> bool:
 @lru_cache(maxsize=1)
 def whole(change: Change, worktree: WorkTree) -> Change:
     """The change with all its files, regardless of pathspecs. Raises Refused if the change contains review state."""
-    from repoagent.review.read_diff import GitTexts, files_without_renames
-
     if change.kind != "diff":
         files = files_without_renames(change, worktree)
         change = replace(change, files=tuple(files), texts=GitTexts(worktree.top, (), files, worktree.top))
@@ -77,9 +77,7 @@ def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings
     that configuration is invalid."""
     if not is_foreign(change):
         return settings
-    from repoagent.config.layers import with_repository
     from repoagent.git.process import OFFLINE, git
-    from repoagent.review.read_diff import read_blob
 
     texts = texts_of(change, worktree, CONFIG)
     listing = ("--literal-pathspecs", "ls-tree", "--full-tree", change.head, "--", CONFIG)
@@ -107,8 +105,6 @@ def ignored_before(change: Change, worktree: WorkTree) -> bytes:
 
 def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
     """A finding for each way in which a foreign change relaxes reviews. `settings` come from `settings_before`."""
-    from repoagent.review.finding import level_of
-
     level = level_of(RULE, settings) if is_foreign(change) else None
     if level is None:
         return []
@@ -128,8 +124,6 @@ def _in_config(
 ) -> Iterator[_Relaxation]:
     if texts is None:
         return
-    from repoagent.config.layers import with_repository
-
     try:
         after = with_repository(settings, layout, texts[1], alone=True)
     except UsageError:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.git.files import read_source
+from repoagent.git.files import no_such_file, read_source
 from repoagent.git.worktree import WorkTree
 from repoagent.syntax.outline import find_symbols, outline
 from repoagent.syntax.symbol import Symbol
@@ -123,8 +123,6 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
     none."""
     data = read_source(worktree, path).data
     if data is None:
-        from repoagent.git.files import no_such_file
-
         raise no_such_file(path, worktree.top)
     names = {symbol.qualified_name: symbol.name for symbol in outer_definitions(outline(path, data))}
     if not names:

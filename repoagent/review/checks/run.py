@@ -67,7 +67,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> R
     levels = {rule: level for rule in CHECKS if (level := level_of(rule, settings))}
     if not levels or not change.files:
         return ReviewOutcome()
-    from repoagent.edit.guards.off_limits import IGNORE_FILE
+    from repoagent.edit.guards.off_limits import IGNORE_FILE, IgnoreFile
     from repoagent.review.untrusted_change import is_foreign, texts_of
     from repoagent.storage.atomic import read_regular
 
@@ -77,8 +77,6 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> R
     texts = tuple(file for file in change.files if is_text(file))
     files = texts
     if patterns:
-        from repoagent.edit.guards.off_limits import IgnoreFile
-
         is_ignored = IgnoreFile(patterns, worktree.top).match_file
         files = tuple(file for file in texts if not is_ignored(file.path))
     end = time.process_time() + STATIC_SECONDS

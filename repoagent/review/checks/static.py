@@ -12,6 +12,7 @@ from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_kinds
 from repoagent.review.checks.run import CheckContext
 from repoagent.review.finding import Finding, Location
+from repoagent.syntax.languages import language_of
 
 OTHER_LINES = 5  # that a finding names
 LONGEST = 500  # characters of a line that may be a debugging call; a longer one is generated
@@ -62,8 +63,6 @@ def find_conflict_markers(context: CheckContext) -> Iterator[Finding]:
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
     """Whether the markers are no example in a text, a test or a here-document: the file no longer parses, or has all
     three in order outside of tests and code blocks."""
-    from repoagent.syntax.languages import language_of
-
     if any(line[:7] in (_OPEN, _CLOSE) and _MARKER.match(line) for line in old.split(b"\n")):
         return False
     language = language_of(path, new)
@@ -218,8 +217,6 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
 
     Return None if the new text parses, or if the old text did not parse either.
     """
-    from repoagent.syntax.languages import language_of
-
     language = language_of(path, new)
     if language is None or not old or (language == "python" and file_kinds.parse_python(new)):
         return None
