@@ -234,18 +234,7 @@ def hunks_of(change: FileChange) -> Iterator[RenderedHunk]:
     old, new = io.BytesIO(before).readlines(), io.BytesIO(after).readlines()
     groups: list[list[Range]] = []
     for part in diff_ranges(old, new):
-        i1, i2, j1, j2 = part
-        if i1 == i2 or j1 == j2:
-            # Move a pure insertion or deletion as git does: as low as possible, or to start after the last blank line
-            # that it passes.
-            lines, low, high = (new, j1, j2) if i1 == i2 else (old, i1, i2)
-            limit = min(len(old) - i2, len(new) - j2)
-            shifts = [0]
-            while shifts[-1] < limit and lines[low + shifts[-1]] == lines[high + shifts[-1]]:
-                shifts.append(shifts[-1] + 1)
-            after_blank = [shift for shift in shifts if lines[high + shift - 1].strip() == b""]
-            by = after_blank[-1] if after_blank else shifts[-1]
-            part = i1 + by, i2 + by, j1 + by, j2 + by
+        part = _slide_down(part, old, new)
         if groups and part[0] - groups[-1][-1][1] <= 2 * _CONTEXT:
             groups[-1].append(part)
         else:
@@ -258,6 +247,22 @@ def hunks_of(change: FileChange) -> Iterator[RenderedHunk]:
                 heading = " " + line.rstrip()[:80].decode("utf-8", "ignore")
                 break
         yield RenderedHunk(old, new, tuple(group), start, end, heading)
+
+
+def _slide_down(part: Range, old: Sequence[bytes], new: Sequence[bytes]) -> Range:
+    """Move a pure insertion or deletion as git does: as low as possible, or to start after the last blank line that it
+    passes."""
+    i1, i2, j1, j2 = part
+    if i1 != i2 and j1 != j2:
+        return part
+    lines, low, high = (new, j1, j2) if i1 == i2 else (old, i1, i2)
+    limit = min(len(old) - i2, len(new) - j2)
+    shifts = [0]
+    while shifts[-1] < limit and lines[low + shifts[-1]] == lines[high + shifts[-1]]:
+        shifts.append(shifts[-1] + 1)
+    after_blank = [shift for shift in shifts if lines[high + shift - 1].strip() == b""]
+    by = after_blank[-1] if after_blank else shifts[-1]
+    return i1 + by, i2 + by, j1 + by, j2 + by
 
 
 def _extent(start: int, end: int) -> str:

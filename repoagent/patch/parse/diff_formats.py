@@ -441,9 +441,8 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
         search, replacement = body[:row], body[row + 1 :]
         lines: list[HunkLine] = []
         at = 0
-        for i1, i2, j1, j2 in diff_ranges(
-            search, replacement
-        ):  # equal lines are context: they keep their bytes
+        # Equal lines are context: they keep their bytes.
+        for i1, i2, j1, j2 in diff_ranges(search, replacement):
             lines += [HunkLine(CONTEXT, text) for text in search[at:i1]]
             lines += [HunkLine(DELETE, text) for text in search[i1:i2]]
             lines += [HunkLine(ADD, text) for text in replacement[j1:j2]]
