@@ -81,9 +81,8 @@ def open_at_head(start: Path) -> tuple[WorkTree, str | None]:
         raise UsageError(f"{cwd} is inside a git directory: run repoagent in the work tree")
     top, git_dir, common_dir = Path(tops[0]), Path(git_folder), Path(common_folder)
     main: Path | None = top
-    if (
-        git_dir != common_dir
-    ):  # the main work tree is in core.worktree for a submodule, else next to its `.git`
+    if git_dir != common_dir:
+        # the main work tree is in core.worktree for a submodule, else next to its `.git`
         arguments = ("--git-dir", str(common_dir), "config", "-z", "--get-regexp", r"^core\.(bare|worktree)$")
         settings = git_output(common_dir, *arguments, ok=(0, 1)).stdout
         config = dict(entry.partition(b"\n")[::2] for entry in settings.split(b"\0") if entry)

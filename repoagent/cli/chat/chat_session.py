@@ -163,9 +163,8 @@ class Chat:
     def show_error(self, error: RepoagentError) -> None:
         """Print why a turn or a command failed, and what is left of it."""
         self.terminal.note(str(error), *(() if isinstance(error, NothingDone | RunStopped) else ("red",)))
-        if not isinstance(
-            error, NothingDone | UsageError | Busy
-        ):  # Busy: the turn belongs to another process
+        # Busy: the turn belongs to another process
+        if not isinstance(error, NothingDone | UsageError | Busy):
             with suppress(RepoagentError):  # the note above reports it
                 self.show_uncommitted()
                 if self.unfinished():
