@@ -128,33 +128,7 @@ class IgnoreFile:
             data and git(top, "config", "--type=bool", "--get", "core.ignorecase", ok=(0, 1)) == b"true\n"
         )
         flags = re.IGNORECASE if any_case else 0
-        self._patterns: list[_Pattern] = []
-        for line in lines:
-            text = line.removesuffix("\r")
-            while text.endswith(" ") and not text.endswith("\\ "):
-                text = text[:-1]
-            if text.startswith("#"):
-                continue
-            if len(text) > LONGEST:
-                raise Refused(f"{IGNORE_FILE} has a line of more than {LONGEST:,} characters: shorten it")
-            negated = text.startswith("!")
-            folders_only = text.endswith("/")
-            text = text[negated:].removesuffix("/")
-            if not text or re.search(r"(?<!\\)\[[^\]]*\Z|(?<!\\)\\\Z", text):  # an unclosed set or escape
-                continue
-            parts: list[re.Pattern[str] | None] = [] if "/" in text else [None]
-            for word in text.removeprefix("/").split("/"):
-                if word != "**":
-                    word = re.sub(r"\[:([a-z]+):\]", lambda match: _CLASSES.get(match[1], ""), word)
-                    word = re.sub(
-                        r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], word
-                    )
-                    parts.append(re.compile(fnmatch.translate(word.replace("[^", "[!")), flags))
-                elif not parts or parts[-1] is not None:
-                    parts.append(None)
-            if parts[-1] is None:  # `folder/**` matches the content of the folder, not the folder itself
-                parts.append(re.compile(""))
-            self._patterns.append(_Pattern(tuple(parts), negated, folders_only))
+        self._patterns = [p for line in lines if (p := _parsed(line.removesuffix("\r"), flags))][::-1]
         self._folders: dict[str, bool] = {"": False}
 
     def match_file(self, path: str) -> bool:
@@ -169,7 +143,34 @@ class IgnoreFile:
         return self._ignores(names, folder=False)
 
     def _ignores(self, names: Sequence[str], *, folder: bool) -> bool:
-        for pattern in reversed(self._patterns):  # the last one that matches decides
+        for pattern in self._patterns:
             if (folder or not pattern.folders_only) and pattern.matches(names):
                 return not pattern.negated
         return False
+
+
+def _parsed(line: str, flags: int) -> _Pattern | None:
+    """Parse a line; None if it matches nothing. Raises Refused for a line that is too long."""
+    while line.endswith(" ") and not line.endswith("\\ "):
+        line = line[:-1]
+    if not line or line.startswith("#"):
+        return None
+    if len(line) > LONGEST:
+        raise Refused(f"{IGNORE_FILE} has a line of more than {LONGEST:,} characters: shorten it")
+    negated = line.startswith("!")
+    text = line[negated:]
+    folders_only = text.endswith("/")
+    text = text.removesuffix("/")
+    if not text or re.search(r"(?<!\\)\[[^\]]*\Z|(?<!\\)\\\Z", text):  # an unclosed set or escape
+        return None
+    parts: list[re.Pattern[str] | None] = [] if "/" in text else [None]
+    for word in text.removeprefix("/").split("/"):
+        if word != "**":
+            word = re.sub(r"\[:([a-z]+):\]", lambda match: _CLASSES.get(match[1], ""), word)
+            word = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], word)
+            parts.append(re.compile(fnmatch.translate(word.replace("[^", "[!")), flags))
+        elif not parts or parts[-1] is not None:
+            parts.append(None)
+    if parts[-1] is None:  # `folder/**` matches the content of the folder, not the folder itself
+        parts.append(re.compile(""))
+    return _Pattern(tuple(parts), negated, folders_only)

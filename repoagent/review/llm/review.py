@@ -180,23 +180,23 @@ class _Review:
                     break
             else:
                 in_a_row = 0
-                claims_of: list[list[Claim]] = [[] for _ in part]
-                for (
-                    claim,
-                    finding,
-                ) in collector.claims:  # to cache under the block with its line, or one of its file
-                    _, start, _, old = finding.location
-                    line = ("-" if old else "+", start)
-                    own = [n for n, block in enumerate(part) if block.path == finding.location.path]
-                    shown = (n for n in own if any((row.sign, row.number) == line for row in part[n].rows))
-                    claims_of[next(shown, (own or [0])[0])].append(claim)
-                for block, claims in zip(part, claims_of, strict=True):
-                    cache.put(block, claims)
+                holders = [(_holder(part, finding), claim) for claim, finding in collector.claims]
+                for block in part:
+                    cache.put(block, [claim for holder, claim in holders if holder is block])
             finally:
                 self.findings += [finding for _, finding in collector.claims]
                 self.dropped += collector.dropped
         if failed:
             self.leave_out(failed)
+
+
+def _holder(part: Sequence[ReviewBlock], finding: Finding) -> ReviewBlock:
+    """The block under which the finding is cached: that with its lines, otherwise the first of its file."""
+    _, start, _, old = finding.location
+    changed = ("-" if old else "+", start)
+    own = [block for block in part if block.path == finding.location.path]
+    with_lines = (block for block in own if any((row.sign, row.number) == changed for row in block.rows))
+    return next(with_lines, (own or list(part))[0])
 
 
 def _first_line(error: RepoagentError) -> str:
