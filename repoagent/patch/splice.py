@@ -99,10 +99,7 @@ def spliced(text: FileText, parts: Sequence[Splice], final_newline: bool | None)
     final_newline = text.final_newline if final_newline is None else final_newline
     last = "\n"
     for number, ending in enumerate(endings):  # only the last line may lack its ending
-        if ending:
-            last = ending
-        elif number < len(endings) - 1 or final_newline:
-            endings[number] = last
+        last = endings[number] = ending or last
     if endings and not final_newline:
         endings[-1] = ""
     return replace(text, lines=tuple(lines), endings=tuple(endings))

@@ -95,15 +95,14 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool) -> list[Match]:
     for level in exact.LEVELS:
         if matches := matches_at(hunk, index, level):
             return matches
-    if applied_rows(hunk, index):
-        return []
     from repoagent.patch.locate.fuzzy import align_hunk, match_in_parts
 
+    options = [] if applied_rows(hunk, index) else list(interpretations(hunk))
     for loosest in (exact.EXACT, exact.WHITESPACE):
-        for option in interpretations(hunk):
+        for option in options:
             if matches := match_in_parts(option, index, loosest):
                 return matches
-    return next((matches for option in interpretations(hunk) if (matches := align_hunk(option, index))), [])
+    return next((matches for option in options if (matches := align_hunk(option, index))), [])
 
 
 def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:

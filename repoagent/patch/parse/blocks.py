@@ -221,7 +221,10 @@ def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collecti
     if margin and kind not in {CODE, WHOLE_FILE}:
         tolerances |= {"indented"}
     after = len(lines) if end is None else end + 1
-    unclear = closed and kind in {CODE, WHOLE_FILE} and _may_go_on(lines, after, fence, name, known)
+    language = _language(fence.info)
+    is_markdown = (name or "").lower().endswith(_MARKDOWN) or language in {"markdown", "md", "mdx"}
+    is_markdown = is_markdown and kind in {CODE, WHOLE_FILE}
+    unclear = closed and is_markdown and _may_go_on(lines, after, fence, known)
     return Block(at, after, kind, inner, name, fence, closed, tolerances, unclear_end=unclear)
 
 
@@ -309,18 +312,9 @@ def _fence_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | Non
     return None
 
 
-def _may_go_on(
-    lines: Sequence[str], after: int, fence: markers.Fence, name: str | None, known: Collection[str]
-) -> bool:
+def _may_go_on(lines: Sequence[str], after: int, fence: markers.Fence, known: Collection[str]) -> bool:
     """Whether the bare fence above line `after` may open a fence inside a Markdown file: the next one is bare too, with
     only an inner text between; or none follows, and the text around looks so."""
-    is_markdown = (name or "").lower().endswith(_MARKDOWN) or _language(fence.info) in {
-        "markdown",
-        "md",
-        "mdx",
-    }
-    if not is_markdown:
-        return False
     for number in range(after, len(lines)):
         inner = markers.fence_on(lines[number])
         if inner is not None and _may_close(inner, fence):

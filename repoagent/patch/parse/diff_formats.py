@@ -181,8 +181,6 @@ def _with_header_names(patch: FilePatch, old: str, new: str) -> FilePatch:
 
 def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
     """With one of git's extended header lines; others are ignored."""
-    if len(line) > markers.LONGEST:
-        return patch
     if mode := _MODE.match(line):
         if mode[1] == "new file mode":
             return replace(patch, action="create", mode=mode[2])
@@ -266,14 +264,14 @@ def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
         if line.startswith("--"):
             return markers.is_signature(lines, at)
         return markers.COMMAND.match(line) is not None or markers.is_mail(line)
-    old = plain_name(line[4:]) if len(line) < 4000 else NO_FILE
+    old = plain_name(line[4:])
     if not markers.is_file_header(lines, at):
         lone, half = markers.is_lone_header(lines, at), markers.is_half_header(line)
         if left:
             last = list(left) == ([1, 0] if line[0] == DELETE else [0, 1])  # the hunk's last line
             return lone and (max(left) <= 0 or (half and not last))
         return half or (lone and _NAME.match(old) is not None)
-    new = plain_name(lines[at + 1][4:]) if len(lines[at + 1]) < 4000 else NO_FILE
+    new = plain_name(lines[at + 1][4:])
     below = at + 2
     below += below < len(lines) and not lines[below].strip()
     followed = below < len(lines) and lines[below].startswith("@@")
