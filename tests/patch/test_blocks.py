@@ -172,6 +172,7 @@ PATCH = f"*** Begin Patch\n{UPDATE}*** End Patch\n"
         PATCH.replace("app.py", "./app.py"),
         PATCH.replace("app.py", "/home/me/work/app.py"),
         PATCH.replace("app.py", "`app.py`"),
+        PATCH.replace("app.py\n", "app.py\n--- a/app.py\n+++ b/app.py\n"),  # with the header of a diff, too
     ],
 )
 def test_locations_of_envelopes(answer: str) -> None:

@@ -127,15 +127,17 @@ def test_a_mode_without_hunks_does_not_apply_to_the_next_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("next_file", "result"),
+    ("next_file", "name", "result"),
     [
-        ("diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755\n", b"one\ntwo\n"),
-        ("Index: x.txt\n--- x.txt\n+++ x.txt\n@@\n-one\n+eins\n", b"eins\ntwo\n"),
+        ("diff --git a/x.txt b/x.txt\nold mode 100644\nnew mode 100755\n", "x.txt", b"one\ntwo\n"),
+        ("Index: x.txt\n--- x.txt\n+++ x.txt\n@@\n-one\n+eins\n", "x.txt", b"eins\ntwo\n"),
+        ("--- /dev/null\n+++ b/y.txt\n@@\n+eins\n", "y.txt", b"eins\n"),
     ],
 )
-def test_a_command_ends_a_hunk_without_counts(next_file: str, result: bytes) -> None:
+def test_the_next_file_ends_a_hunk_without_counts(next_file: str, name: str, result: bytes) -> None:
     answer = f"--- a/app.py\n+++ b/app.py\n@@\n-import sys\n+import os\n{next_file}"
-    assert changed(answer, FILES) == {"app.py": APP.replace(b"sys\n", b"os\n", 1), "x.txt": result}
+    files = changed(answer, FILES, may_create=lambda _: True)
+    assert files == {"app.py": APP.replace(b"sys\n", b"os\n", 1), name: result}
 
 
 def test_a_whole_text_for_a_possibly_new_name_is_never_another_file() -> None:

@@ -137,6 +137,14 @@ def test_a_deleted_comment_that_looks_like_half_a_header() -> None:
     assert after(answer, {"q.sql": before, "f.sql": BEFORE}) == b"select 1;\nselect 2;\nselect 4;\n"
 
 
+def test_a_changed_comment_that_looks_like_a_header_below_other_changes() -> None:
+    diff = "```diff\n--- a/f.sql\n+++ b/f.sql\n@@ {} @@\n a\n{}--- q\n+++ z\n b\n```\n"
+    short, long = b"a\n-- q\nb\n", b"a\n1\n2\n3\n-- q\nb\n"
+    added, deleted = (each(sign, "1\n2\n3\n") for sign in "+-")
+    assert after(diff.format("-1,3 +1,6", added), {"f.sql": short}) == long.replace(b"-- q", b"++ z")
+    assert after(diff.format("-1,6 +1,3", deleted), {"f.sql": long}) == short.replace(b"-- q", b"++ z")
+
+
 RENAMED = "diff --git a/f.py b/g.py\nsimilarity index 80%\nrename from f.py\nrename to g.py\n"
 FIRST = "--- a/f.py\n+++ b/g.py\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
 
@@ -235,7 +243,6 @@ EDIT = "```diff\n--- {0}\n+++ {1}\n@@\n-one\n+two\n```\n"
         ("a/ib/b.py", "b/ib/b.py", None),
         ("a/nowhere.py", "b/nowhere.py", None),
         ("../lib/b.py", "../lib/b.py", "bad-path"),
-        ("a/lib/b.py", "b/src/app.py", None),  # two names
         ("a/lib/b.py", "b/lib/new.py", None),
         ("a/lib/b.py", "b/../new.py", "bad-path"),
         ("a/.git/config", "b/.git/config", "bad-path"),  # though it is known
@@ -246,6 +253,11 @@ def test_the_file_of_a_header(old: str, new: str, name: str | None) -> None:
         assert helpers.changed(EDIT.format(old, new), ONE) == {name: b"two\n"}
     else:
         assert reasons(EDIT.format(old, new), ONE) == {name or "unknown-file"}
+
+
+def test_a_header_with_the_names_of_two_files_is_refused_with_both() -> None:
+    error = refused(EDIT.format("a/lib/b.py", "b/src/app.py"), ONE)
+    assert error.reasons == {"unknown-file"} and "two files, lib/b.py and src/app.py" in str(error)
 
 
 def test_of_many_files_those_with_similar_names_are_listed() -> None:

@@ -185,6 +185,9 @@ def test_a_hunk_that_is_slightly_wrong(source: bytes, answer: str, old: bytes, n
         # everything is flush left, so the new line may belong at column 0 or into the function
         ("indentation", SHOP,
          hunk("-def report(items):", "+def report(items, *more):", "+check(items)", " print(total(items))")),
+        # flush left below context that has its depth
+        ("indentation", SHOP,
+         hunk("     for item in items:", "-result += item.price", "+result += 2", "         log(item)")),
         # the addition is as deep as context whose indentation differs from the file
         ("indentation", SHOP,
          hunk(" for item in items:", " result += item.price", "+count += 1", "         log(item)")),

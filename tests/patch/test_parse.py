@@ -142,6 +142,11 @@ def test_a_new_file_that_is_a_diff_is_not_a_patch_itself() -> None:
         assert (change.path, change.after) == ("fix.diff", inner.encode())
 
 
+def test_a_line_without_its_space_does_not_end_a_bare_hunk_above_a_change() -> None:
+    diff = OPEN.removeprefix("```diff\n") + f"@@\n-import sys\n+import os\n \n \n{HUNK[1:]}"
+    assert after(diff) == CHANGED.replace(b"import sys", b"import os")
+
+
 PROSE = """\
 - a bullet/- another;+ a plus/- a minus;---//A rule.;Title/-----;--/Me, from my telephone;* star/* star
 The `@@ -1 +1 @@` is the header.;1. first/2. second;> said you;| a | b |/|---|---|/| + | - |"""

@@ -11,6 +11,7 @@ LONG = b"".join(b"def f%d(): return %d\n" % (number, number) for number in range
 HEADER = "--- a/app.py\n+++ b/app.py\n"
 IMPORTS_OS = APP.replace(b"import sys", b"import os")
 CONFLICT = "@@\n one\n-two\n+<<<<<<< HEAD\n+zwei\n+=======\n+deux\n+>>>>>>> theirs\n"
+NO_NEWLINE = "\\ No newline at end of file\n"
 AGAIN = "@@\n name = 'a'\n-version = '0.15.2'\n+version = '0.15.2'\n-sum = 1\n+sum = 2\n"
 MARKED = b"<<<<<<< HEAD\na\n=======\n>>>>>>> x\n"
 
@@ -58,8 +59,11 @@ def test_a_refusal(reason: str, answer: str, source: bytes) -> None:
         # the file has conflict markers already
         ("@@\n <<<<<<< HEAD\n+a\n+=======\n+>>>>>>> x\n", b"<<<<<<< HEAD\n", MARKED),
         ("@@\n a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\nc\na\nb", b"a\nb\nc\na\nb\n"),
+        # a hunk that is not at the end says that the file has no last newline
+        (f"@@\n-one\n{NO_NEWLINE}+eins\n{NO_NEWLINE}", b"one\ntwo\n", b"eins\ntwo\n"),
         # sent twice
         ("@@\n-import sys\n+import os\n@@\n-import sys\n+import os\n", APP, IMPORTS_OS),
+        ("@@ -1 +1 @@\n-import sys\n+import os\n@@\n-import sys\n+import os\n", APP, IMPORTS_OS),
         ("@@\n a\n-b\n+B\n@@\n-b\n+B\n c\n", b"a\nb\nc\n", b"a\nB\nc\n"),
     ],
 )

@@ -176,6 +176,7 @@ NOT_PATCHES = [
     "A rule:\n\n---\n\nand +++ that\n",
     "Title\n=====\n\nText\n-----\n",
     "> Wrote:\n> ```python\n> x = 1\n> ```\n",
+    "A rule:\n--- and more",
     *("", "No change is needed.", "Run this:\n```sh\nmake\n```\n"),
     # similar to a header
     *(
