@@ -390,16 +390,15 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
 def _table_for_flush_lines(
     match: Match, lines: Sequence[str], pairs: set[Pair], added: set[str], file: _File
 ) -> Table | None:
-    """The table for deleted lines without indentation: that of the other lines; for lines added next to them, if all
-    are flush, that of the deleted lines in the file."""
+    """The table for deleted lines without indentation: that of the other lines. None if all lines added next to one
+    that the file indents are flush, too: they may belong at its depth or at column 0."""
     rest = {(h, f) for h, f in pairs if h or not f}
     if not rest:
         return None
-    # The indentations in the file of the flush deleted lines, in runs whose additions are all flush; "" for other runs.
     rows = iter(match.rows)
-    flush: set[str] = set()
+    unclear: set[bool] = set()  # for each run with flush additions
     for is_context, run in groupby(match.hunk.lines, key=lambda line: line.kind == CONTEXT):
-        in_file: set[str] = set()
+        indented = False
         run_added: set[str] = set()
         for line in run:
             row = next(rows) if line.kind != ADD else None
@@ -408,9 +407,9 @@ def _table_for_flush_lines(
             if line.kind == ADD:
                 run_added.add(indent_of(line.text))
             elif row is not None and not indent_of(line.text):
-                in_file.add(indent_of(lines[row]))
+                indented = indented or indent_of(lines[row]) != ""
         if "" in run_added:
-            flush |= (in_file - {""} or {""}) if run_added == {""} else {""}
-    if flush == {""} or "" not in added:
+            unclear.add(indented and run_added == {""})
+    if unclear == {False} or "" not in added:
         return _table(rest | {("", "")} if "" in added else rest, added, file)
     return None
