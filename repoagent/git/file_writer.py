@@ -450,8 +450,7 @@ def revert_step(top: Path, step: FileStep) -> bool:
     if save is not None and same_content(current, step.new) and current is not None:
         save.replace(top / step.path)
         return False
-    changes_mode = step.old is not None and step.new is not None and step.old.mode != step.new.mode
-    if same_content(current, step.old) and not (changes_mode and current == step.new):
+    if current == step.old or (same_content(current, step.old) and current != step.new):
         return True
     if not same_content(current, step.new) and not is_partly_overwritten(current, step.old, step.new):
         return False

@@ -198,6 +198,8 @@ def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in ("a/b/c", "d/e"):
         write_file(tmp_path, path, NEW, None, ".temporary")
     assert only(tmp_path / "a") == ["keep"] and only(tmp_path / "d") == []
+    monkeypatch.chdir(tmp_path)  # undoing a deletion that was there before leaves the folder
+    assert revert_step(tmp_path, FileStep("d/e", None, None, ".temporary")) and (tmp_path / "d").exists()
 
 
 def test_links_and_files_take_each_others_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
