@@ -270,6 +270,15 @@ def test_that_delete_the_file(messy: GitRepo) -> None:
     assert staged(messy, "a.txt") == lines({**EDITED, 9: "staged 9"})
 
 
+def test_that_take_the_file_out_of_the_commit(repo: GitRepo) -> None:
+    """The file is deleted as in the commit, and undo restores it."""
+    repo.hook("pre-commit", "git rm -q --cached a.txt\n")
+    before = visible(repo)
+    assert edit(repo, shout(repo, 2)).folded == ("a.txt",) and not (repo.top / "a.txt").exists()
+    undo(worktree(repo))
+    assert visible(repo) == before
+
+
 IN_THE_WAY = [
     "rm -rf src", "rm -rf src; touch src", "rm -rf src; ln -s /nowhere src", "rm -rf src; ln -s . src",
     *(f"rm {path}; {made}".format(path) for path in ("README.md", "a.txt")

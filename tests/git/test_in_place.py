@@ -127,6 +127,16 @@ def test_a_formatter_and_work_on_top(repo: GitRepo, now: bytes, head: bytes, fil
         assert repo.read("f") == now.replace(b"fifteen", b"15")
 
 
+def test_a_hook_that_brings_a_deleted_file_back(repo: GitRepo) -> None:
+    """What it writes is part of the change, so undo restores the file as it was."""
+    repo.commit(f=OLD)
+    (repo.top / "f").unlink()
+    repo.hook("pre-commit", "echo moved > f; git add f\n")
+    assert _commit(repo, _change("f", OLD, None)).folded == ("f",)
+    undo(open_worktree(repo.top), "e1")
+    assert (repo.read("f"), repo.status()) == (OLD, "")
+
+
 def test_files_that_are_committed_whole_and_one_that_the_user_has_deleted_since(repo: GitRepo) -> None:
     repo.commit(f=OLD, h=OLD)
     shell(repo, "git config core.fileMode false; git update-index --chmod=+x f; git commit -qm mode")

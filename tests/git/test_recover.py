@@ -14,6 +14,7 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
+from repoagent.errors import Busy
 from repoagent.git import file_writer
 from repoagent.git import undo as undo_module
 from repoagent.git.process import GitError
@@ -84,8 +85,14 @@ def test_a_file_torn_in_place_is_restored_and_the_lock_of_another_stays(repo: Gi
 
 
 def test_another_program_removed_the_lock_and_continued(repo: GitRepo) -> None:
-    repo.hook("post-commit", "kill -9 $(cat pid)\n")
+    """No file changes while it holds the lock itself."""
+    repo.write("README.md", "mine\n")
+    repo.hook("post-commit", "git checkout -q -- README.md; kill -9 $(cat pid)\n")
     Child(repo, note_pid(repo)).ended()
+    shell(repo, "rm .git/index.lock; echo another git > .git/index.lock")
+    with pytest.raises(Busy):
+        recovered(repo)
+    assert repo.read("README.md") != b"mine\n"
     shell(repo, "rm .git/hooks/post-commit .git/index.lock")
     shell(repo, "echo mine > README.md; sed -i 's/line 9/mine 9/' a.txt; git commit -qm mine README.md a.txt")
     (note,) = recovered(repo)
