@@ -162,10 +162,10 @@ PATHS = [
     "src/pkg/api.py", "src/pkg/sessions.py", "tests/__init__.py", "tests/test_api.py", "web/app.py",
 ]  # fmt: skip
 NEAR = {
-    "src/pkg/api.py": ["src/pkg/apy.py", "src/pkg/aip.py", "src/pgk/api.py", "api.py", "pkg/apy.py", "src/apy.py", "lib/v2/api.py"],
+    "src/pkg/api.py": ["src/pkg/apy.py", "src/pkg/aip.py", "src/pgk/api.py", "api.py", "pkg/apy.py", "src/apy.py", "lib/v2/api.py", "ai.py"],
     "src/pkg/sessions.py": ["sesion.py"], "src/pkg/adapters.py": ["adaptor.py"], "README.md": ["readme.rst"],
     "setup.py": ["setup"], "docs/conf.py": ["docs/conf.p"], "tests/__init__.py src/pkg/__init__.py": ["__init__.py"],
-    "": ["z.py", "settings.py", "src/pkg/models.py"],
+    "": ["z.py", "aqq.py", "settings.py", "src/pkg/models.py"],
 }  # fmt: skip
 
 

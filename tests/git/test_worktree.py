@@ -165,11 +165,11 @@ def test_operations_in_progress(fork: GitRepo, tmp_path: Path) -> None:
     fork.git("cherry-pick", "--abort", ok=False)
     fork.git("cherry-pick", "--quit")
     assert operation_in_progress(worktree) is None
-    (fork.top / ".git" / "reftable").mkdir()
-    assert operation_in_progress(worktree) is None
     fork.git("update-ref", "CHERRY_PICK_HEAD", "other")
     assert operation_in_progress(worktree) == "cherry-pick"
     fork.git("update-ref", "-d", "CHERRY_PICK_HEAD")
+    (fork.top / ".git" / "reftable").mkdir()
+    assert operation_in_progress(worktree) is None
     fork.git("branch", "CHERRY_PICK_HEAD")  # a reference without a file of its name
     assert operation_in_progress(worktree) == "cherry-pick"
     (fork.top / ".git" / "reftable").rmdir()
