@@ -53,6 +53,8 @@ def test_a_linked_file_is_replaced_not_followed_and_a_link_above_is(layout: Layo
     write_whole(layout.config, b"new")
     assert victim.read_bytes() == b"mine"
     assert layout.config.read_bytes() == b"new" and not layout.config.is_symlink()
+    os.close(atomic.write_locked(layout.root / "locked", b"new"))
+    assert {path.stat().st_mode & 0o777 for path in layout.root.iterdir()} == {0o600}
     (tmp_path / "link").symlink_to(tmp_path)
     write_whole(tmp_path / "link/new/.repoagent/x", b"1")
     assert (tmp_path / "new/.repoagent/x").read_bytes() == b"1"
@@ -141,6 +143,16 @@ def test_append_ends_a_torn_line_first(tmp_path: Path) -> None:
     append_line(path, b"three")
     append_line(path, b"four\n")
     assert path.read_bytes() == b"one\nto\nthree\nfour\n"
+
+
+def test_an_appended_line_is_durable_before_its_first_byte_and_that_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "log", []
+    path.write_bytes(b"one\n")
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(path.read_bytes()))
+    append_line(path, b"two", marker=b"#")
+    assert synced == [b"one\n#wo\n", b"one\ntwo\n"]
 
 
 def test_appends_of_many_processes_are_all_there(tmp_path: Path) -> None:

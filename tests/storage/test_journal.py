@@ -97,6 +97,9 @@ def test_half_made_ones_are_left_for_a_moment(root: Path, seconds: float) -> Non
     with (half / "owner").open("wb") as owner:
         fcntl.flock(owner, fcntl.LOCK_EX)
         assert list(abandoned_journals(root)) == [] and half.exists()
+    (half / "folder").mkdir()  # a removal that fails half way is repeated
+    assert list(abandoned_journals(root)) == [] and (half / "owner").exists()
+    (half / "folder").rmdir()
     assert list(abandoned_journals(root)) == [] and not half.exists()  # its owner has ended
     half.mkdir()
     assert list(abandoned_journals(root)) == [] and half.exists()

@@ -28,10 +28,12 @@ KEYS = {
     "huggingface": "hf" + f"_{M.of(ascii_letters, 34)}",
     "aws": M.alnum(40),
     "url": M.alnum(18),
+    "password": M.alnum(10),
 }
 LINES = {
     "aws": 'aws_access_key_id = "AK' + f'IA{M.of(realistic.BASE32, 16)}"\naws_secret_access_key = "{{}}"\n',
     "url": "https://user:{}@github.com/a/b.git\n",
+    "password": "password = {}\n",
 }
 
 
