@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GitRepo
-from tests.llm.conftest import server_with
+from tests.llm.conftest import put, server_with
 
-__all__ = ["server_with"]
+__all__ = ["put", "server_with"]
 
 
 @pytest.fixture

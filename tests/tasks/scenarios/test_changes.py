@@ -79,7 +79,7 @@ def test_five_megabytes_of_output(stage: Make) -> None:
     """The relevant line is in the middle; the model searches the rest of the output."""
 
     def search(received: Received) -> str:
-        rest = re.search(r"(@output/\S+) lines \d+-\d+", received.turns[-1][1])
+        rest = re.search(r"omitted: (@output/\S+) has", received.turns[-1][1])
         return f'<search path="{rest[1] if rest else "?"}" pattern="the answer is"/>'
 
     def read(received: Received) -> str:
