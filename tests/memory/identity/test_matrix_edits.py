@@ -78,9 +78,9 @@ def test_an_edit_that_renames_and_is_undone(stage: Stage, run: Run, script: Scri
     run("edit", "a.py", "c.py", "rename it", "--yes", "--create", code=0)
     stage.expect({"c.py": "a"}, a="renamed from a.py")
     run("undo", code=0)
-    stage.expect({"a.py": "a"}, a="renamed from c.py")
+    stage.expect({"a.py": "a"}, a="moved back from c.py")
     run("redo", code=0)
-    stage.expect({"c.py": "a"}, a="renamed from a.py")
+    stage.expect({"c.py": "a"}, a="moved back from a.py")
 
 
 @pytest.mark.soak
