@@ -75,7 +75,15 @@ def ensure_root(layout: Layout) -> None:
         try:
             mode = os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode
         except FileNotFoundError:
-            write_whole(path, b"*\n", private=False)
+            # git would list a temporary file here until there is a .gitignore; the next command removes one that a
+            # kill leaves in `pending`
+            temporary = layout.pending / f"gitignore-{os.getpid()}"
+            write_whole(temporary, b"*\n", private=False)
+            try:
+                temporary.rename(path)
+            except OSError:  # another disk
+                temporary.unlink(missing_ok=True)
+                write_whole(path, b"*\n", private=False)
             return
         if not stat.S_ISREG(mode):
             raise Refused(f"{path} is not a regular file: remove it or move it away")
