@@ -271,10 +271,11 @@ def test_that_delete_the_file(messy: GitRepo) -> None:
 
 
 def test_that_take_the_file_out_of_the_commit(repo: GitRepo) -> None:
-    """The file is deleted as in the commit, and undo restores it."""
+    """The file stays, untracked, as git leaves it, and undo restores it."""
     repo.hook("pre-commit", "git rm -q --cached a.txt\n")
     before = visible(repo)
-    assert edit(repo, shout(repo, 2)).folded == ("a.txt",) and not (repo.top / "a.txt").exists()
+    assert edit(repo, shout(repo, 2)).folded == ("a.txt",) and "?? a.txt" in repo.status()
+    assert "LINE 2" in repo.read("a.txt").decode().upper()
     undo(worktree(repo))
     assert visible(repo) == before
 

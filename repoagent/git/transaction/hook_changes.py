@@ -92,14 +92,15 @@ def _judge_own(
     stage = merge_entry(worktree, planned.stage, planned.commit, correct)
     if not isinstance(stage, Conflict):
         verdict.stage[path] = stage
-    # if a hook rewrote only the staged content, update the file, unless it has anything but our bytes
+    # if a hook rewrote only the staged content, update the file, unless it has anything but our bytes; a file that a
+    # hook only took out of the index stays, as after `git rm --cached`
     if (
         step is not None
+        and correct is not None
         and not planned.has_other_work
         and same_content(read_content(worktree.top, path), step.new)
     ):
-        new = None if correct is None else from_blob(worktree, path, correct)
-        write_file(worktree.top, path, step.new, new, step.temporary)
+        write_file(worktree.top, path, step.new, from_blob(worktree, path, correct), step.temporary)
 
 
 def withdraw_commit(worktree: WorkTree, made: Commit) -> None:
@@ -200,7 +201,7 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
             before = content(path, plans[path].commit)
             steps[path] = step_after_hook(worktree, step, read_content(worktree.top, path), before, committed)
         elif step is not None:
-            steps[path] = replace(step, new=committed)
+            steps[path] = replace(step, new=committed or read_content(worktree.top, path))
         else:
             old, temporary = content(path, made.was[path]), f"{record.id}-{len(steps)}"
             steps[path] = FileStep(path, old, committed, temporary)
