@@ -275,9 +275,30 @@ def test_that_take_the_file_out_of_the_commit(repo: GitRepo) -> None:
     repo.hook("pre-commit", "git rm -q --cached a.txt\n")
     before = visible(repo)
     assert edit(repo, shout(repo, 2)).folded == ("a.txt",) and "?? a.txt" in repo.status()
-    assert "LINE 2" in repo.read("a.txt").decode().upper()
+    assert repo.read("a.txt").decode() == lines(EDITED)
     undo(worktree(repo))
     assert visible(repo) == before
+
+
+def test_that_take_the_file_out_of_the_commit_before_a_save(repo: GitRepo) -> None:
+    """A save before the transaction is complete is not part of the edit: undo keeps it."""
+    repo.hook("pre-commit", "git rm -q --cached a.txt\n")
+    repo.hook("post-commit", "sed -i 's/line 9/mine 9/' a.txt\n")
+    edit(repo, shout(repo, 2))
+    undo(worktree(repo))
+    assert repo.read("a.txt").decode() == lines(WORK) and repo.status() == " M a.txt\n"
+    redo(worktree(repo))
+    assert repo.read("a.txt").decode() == lines(BOTH) and repo.status() == "?? a.txt\n"
+
+
+def test_that_take_the_file_out_of_the_commit_before_a_crash(repo: GitRepo) -> None:
+    """The commit is found by its message, without a trailer."""
+    repo.hook("pre-commit", "git rm -q --cached a.txt\n")
+    repo.hook("post-commit", "kill -9 $(ps -o ppid= -p $PPID)\n")
+    dies(lambda: edit(repo, shout(repo, 2)))
+    (note,) = recovered(repo)
+    assert "was committed as" in note and repo.status() == "?? a.txt\n"
+    assert repo.read("a.txt").decode() == lines(EDITED)
 
 
 IN_THE_WAY = [

@@ -206,10 +206,13 @@ def find_commit(journal: EditJournal) -> Commit | None:
 
 
 def _is_commit_of(journal: EditJournal, made: Commit) -> bool:
-    """Whether the commit has a planned entry or the id of the edit."""
+    """Whether the commit has a planned entry, the id of the edit, or its message for a file that a hook took out."""
     if any(made.changed.get(p.path, p.in_head) == p.commit != p.in_head for p in journal.record.planned):
         return True
-    return journal.record.id.encode() in git(journal.worktree.top, "cat-file", "commit", made.oid)
+    text, message = git(journal.worktree.top, "cat-file", "commit", made.oid), journal.record.message or ""
+    is_message = text.endswith(b"\n\n" + os.fsencode(message).strip() + b"\n")
+    touched = any(p.path in made.changed for p in journal.record.planned)
+    return journal.record.id.encode() in text or (touched and is_message)
 
 
 def has_moved(journal: EditJournal) -> bool:

@@ -201,7 +201,9 @@ def steps_after_hooks(journal: EditJournal, made: Commit, verdict: HookVerdict) 
             before = content(path, plans[path].commit)
             steps[path] = step_after_hook(worktree, step, read_content(worktree.top, path), before, committed)
         elif step is not None:
-            steps[path] = replace(step, new=committed or read_content(worktree.top, path))
+            # only taken out of the index: the file still has the edit, and maybe a later save, which is the user's
+            gone = committed is None and read_content(worktree.top, path) is None
+            steps[path] = replace(step, new=None if gone else committed or step.new)
         else:
             old, temporary = content(path, made.was[path]), f"{record.id}-{len(steps)}"
             steps[path] = FileStep(path, old, committed, temporary)
