@@ -114,7 +114,7 @@ def read_segment_edits(index: SplitIndex, cwd: Path) -> SegmentEdits:
     edits: list[SegmentEdit] = []
     empty = set()
     endings, binary = line_endings(base), index.source.encoding == "binary"
-    utf8 = index.source.encoding == "utf-8"
+    utf8 = is_mostly_utf8(base)
     for segment, saved in folder_index.edited_segments(index):
         before, after = folder_index.segment_base(index, segment), saved
         notes: list[str] = []
@@ -292,6 +292,13 @@ _ENDING = re.compile(rb"\r\n|\n|\r")
 _CONFLICT = re.compile(rb"^(?:<<<<<<<|>>>>>>>|\|\|\|\|\|\|\|) [^\r\n]*", re.MULTILINE)
 
 
+def is_mostly_utf8(data: bytes) -> bool:
+    """Whether the encoding is UTF-8, apart from a few invalid bytes."""
+    text = data.decode("utf-8", "surrogateescape")
+    invalid = sum("\udc80" <= char <= "\udcff" for char in text)
+    return not invalid or sum(char >= "\x80" for char in text) > 2 * invalid
+
+
 def line_endings(data: bytes) -> set[bytes]:
     crlf = {b"\r\n"} if b"\r\n" in data else set()
     rest = data.replace(b"\r\n", b"") if crlf else data
@@ -335,21 +342,25 @@ def _line_at(data: bytes, offset: int) -> int:
 
 
 def _reencoded(before: bytes, after: bytes, *, utf8: bool) -> int:
-    """The offset of the first byte that shows another encoding than before; -1 for none. `utf8` is the encoding of the
-    source."""
-    try:
-        after.decode()
-    except UnicodeDecodeError as error:
-        return error.start if utf8 else -1
-    if utf8 or after.isascii():
+    """The offset of the first byte that shows another encoding than before, or a replaced character (U+FFFD); -1 for
+    none. `utf8` is the encoding of the source."""
+    invalid, was_utf8 = _invalid_byte(after), _invalid_byte(before) < 0
+    if invalid >= 0:
+        return invalid if utf8 and was_utf8 else -1
+    if was_utf8 and (utf8 or not before.isascii()):
         return -1
+    if utf8:
+        return after.find("\ufffd".encode())
+    return next((at for at, byte in enumerate(after) if byte > 127), -1)
+
+
+def _invalid_byte(data: bytes) -> int:
+    """The offset of the first byte that is not UTF-8; -1 if there is none."""
     try:
-        before.decode()
-    except UnicodeDecodeError:
-        is_utf8 = False
-    else:
-        is_utf8 = not before.isascii()  # in a source with invalid bytes elsewhere
-    return -1 if is_utf8 else next(at for at, byte in enumerate(after) if byte > 127)
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return -1
 
 
 def _with_endings_of(file: str, before: bytes, after: bytes, known: set[bytes], notes: list[str]) -> bytes:

@@ -19,6 +19,7 @@ from repoagent.split.join import (
     MergeResult,
     SegmentEdit,
     SegmentEdits,
+    is_mostly_utf8,
     line_endings,
     lines_of,
     merge_edits,
@@ -197,8 +198,8 @@ LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
 UTF8 = "größe = 1\nlänge = 2\nend\n".encode()
 
 
-def saved(before: bytes, after: bytes, *, last: bool = False) -> tuple[bytes, list[str]]:
-    utf8 = source_of(SourceText("a.c", before)).encoding == "utf-8"
+def saved(before: bytes, after: bytes, *, rest: bytes = b"", last: bool = False) -> tuple[bytes, list[str]]:
+    utf8 = is_mostly_utf8(rest + before)
     return normalize_segment("002.c", before, after, utf8=utf8, endings=line_endings(before), last=last)
 
 
@@ -277,6 +278,35 @@ def test_refused(before: bytes, after: bytes, said: str) -> None:
     with pytest.raises(Refused) as error:
         saved(before, after)
     assert said in str(error.value)
+
+
+BROKEN = b"a caf\xe9\n"  # one invalid byte of a source in UTF-8
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rest"),
+    [
+        (b"a\n", "a é\n".encode(), UTF8 + BROKEN),
+        (BROKEN, "a café\n".encode(), UTF8),
+        (BROKEN, BROKEN + b"b\n", UTF8),
+        (UTF8, UTF8 + "é\n".encode(), LATIN * 2),
+    ],
+)
+def test_segment_and_source_of_different_encodings(before: bytes, after: bytes, rest: bytes) -> None:
+    assert saved(before, after, rest=rest) == (after, [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rest"),
+    [
+        (UTF8, UTF8.decode().encode("latin-1"), UTF8 + BROKEN),
+        (BROKEN, BROKEN.decode(errors="replace").encode(), UTF8),
+        (b"a\n", "a é\n".encode(), LATIN),
+    ],
+)
+def test_segment_saved_in_another_encoding_than_its_source(before: bytes, after: bytes, rest: bytes) -> None:
+    with pytest.raises(Refused, match="no longer in"):
+        saved(before, after, rest=rest)
 
 
 def test_an_emptied_first_segment_leaves_the_mark() -> None:
