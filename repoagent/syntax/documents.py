@@ -190,7 +190,8 @@ def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
             id_ = _ID.search(text, start, tag_end)
             shown = f' id="{printable_line(id_[1].strip(_QUOTES), 60)}"' if id_ else ""
             signature = f"<h{level}{shown}> {name}"
-        lines = node.start_point.row + 1, bisect_right(breaks, end - 1 - text[end - 1 : end].isspace()) + 1
+        stop = start + max(1, len(text[start:end].rstrip()))
+        lines = node.start_point.row + 1, bisect_right(breaks, stop - 1) + 1
         kind = "heading" if level else "element"
         symbols.append(nested_symbol(open_[-1][1] if open_ else None, name, kind, lines, signature))
         open_.append((end, symbols[-1]))

@@ -166,6 +166,10 @@ CASES = [
      '<div class="head">\n<h2>Two<a href="#two">¶</a></h2>\n</div>\n<p>c\n</body>\n',
      "heading Top & all 2-11; heading Top & all.One two 4-7; heading Top & all.One two.Deep 6-7; "
      "heading Top & all.Two 8-11"),
+    # an indented heading does not belong to the section above, nor do blank lines
+    ("a.html",
+     "<main>\n  <h2>A</h2>\n  <p>a\n\n  <h2>B</h2>\n  <p>b\n</main>\n\n",
+     "element main 1-7; heading main.A 2-3; heading main.B 5-7"),
     # landmarks, but no link targets
     ("a.html",
      "<nav>\n<ul><li><a id='toc-1' href='#1'>1</a></ul>\n</nav>\n<footer>one line</footer>\n<script>\n"
