@@ -154,14 +154,20 @@ class _Query:
         if not state.new and state.end != "mining":
             self.note = _END[state.end]
             return
-        mine_in_background(self.worktree)
-        building = "the history index is being built (`repoagent mine` builds it at once)"
-        files = [self.view.file(os.fsencode(path)) for path in self.paths]
-        if any(file is None or len(self.view.commits(file, ENOUGH)) < ENOUGH for file in files):
+        hint = "" if mine_in_background(self.worktree) else " a part at a time by each command"
+        building = f"the history index is being built{hint} (`repoagent mine` builds it at once)"
+        indexed, mined = self.view, self._known()
+        if mined < ENOUGH:
             self.use_recent(f"{building}; this answer is based only on the latest commits")
-        else:
-            self.state, self.cut = "building", True
-            self.note = f"{building}; {state.commits:,} commits so far"
+            if not mined or self._known() > mined:
+                return
+        self.view, self.state, self.cut = indexed, "building", True
+        self.note = f"{building}; {state.commits:,} commits so far"
+
+    def _known(self) -> int:
+        """How many commits the view has of the file that it knows least of, ENOUGH at most."""
+        files = [self.view.file(os.fsencode(path)) for path in self.paths]
+        return min(0 if file is None else len(self.view.commits(file, ENOUGH)) for file in files)
 
     def use_recent(self, note: str) -> None:
         from repoagent.history.recent_commits import read_recent

@@ -62,11 +62,17 @@ def test_until_it_is_built_the_files_own_commits_answer(
     monkeypatch.setattr(task, "QUICK_SECONDS", 30.0)
     monkeypatch.setattr(index, "mine_in_background", lambda worktree: None)
     found = ask(repo, "core.c", picture=True)
-    assert found.state == "recent" and "the history index is being built" in found.note
+    assert found.state == "recent"
+    assert "the history index is being built a part at a time by each command (`repoagent mine`" in found.note
     assert together(found) == {"core.h": (30, 30)}
     assert len(next(iter(found.ids.values()))) == 40
     many = ask(repo, "other.h")
     assert many.state == "building" and "commits so far" in many.note
+    monkeypatch.setattr(task, "QUICK_SECONDS", 0.0)  # git log finds nothing in time
+    monkeypatch.setattr(index, "mine_in_background", lambda worktree: True)
+    few = ask(repo, "core.c")
+    assert few.state == "building" and "core.h" in together(few)
+    assert "is being built (`repoagent mine`" in few.note
     monkeypatch.setattr(task, "MINING_SECONDS", 30.0)
     whole = ask(repo, "core.c")
     assert whole.state == "whole" and together(whole) == {"core.h": (30, 30)}
