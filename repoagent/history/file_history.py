@@ -109,6 +109,9 @@ def read_history(
         if history.partial:
             where += f", but git has searched only {REPORT_SECONDS:g} s, or objects are missing"
         if os.path.lexists(top / path):
+            if not where:
+                staged = git_output(top, "ls-files", "--cached", "--", path, ok=(0, 128)).stdout
+                where = f": the file is {'staged but not committed yet' if staged else 'not tracked'}"
             raise NothingDone(f"no commit touches {path}{where}")
         raise no_such_file(path, top, reason=f"and no commit touches it{where}")
     notes = []
@@ -209,11 +212,13 @@ def last_changes(
 
 
 def _summarized(file_steps: list[HistoryStep], summaries: Path | None) -> list[HistoryStep]:
-    """The steps with the saved summaries of their commits; without them if one cannot be read."""
+    """The steps with the saved summaries of their commits, without those that cannot be read."""
     if summaries is None or not summaries.is_dir():
         return file_steps
     from repoagent.history.commit_summaries import add_summaries, read_summaries
 
-    with suppress(Refused):
-        return list(add_summaries(file_steps, read_summaries(summaries, file_steps, lambda sentence: None)))
-    return file_steps
+    saved = {}
+    for step in file_steps:
+        with suppress(Refused):
+            saved.update(read_summaries(summaries, [step], lambda sentence: None))
+    return list(add_summaries(file_steps, saved))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.errors import NothingDone
 from repoagent.history import commit_details
 from repoagent.history.commit_details import HistoryStep, Touched, describe_step, history_steps, lines_of
 from repoagent.history.file_history import read_history
@@ -183,3 +184,12 @@ def test_a_file_with_an_odd_name_that_was_moved_and_changed(repo: GitRepo) -> No
     assert len(few.steps) == 2 and few.people.commits == 3 and few.partial
     older = read_history(repo.top, "old.py", revision="HEAD~2", seconds=20)
     assert [step.commit.subject for step in older.steps] == ["add"]
+
+
+def test_a_file_without_commits(repo: GitRepo) -> None:
+    repo.write("new.txt", "x\n")
+    with pytest.raises(NothingDone, match=r"no commit touches new\.txt: the file is not tracked"):
+        read_history(repo.top, "new.txt")
+    repo.git("add", "new.txt")
+    with pytest.raises(NothingDone, match=r"new\.txt: the file is staged but not committed yet"):
+        read_history(repo.top, "new.txt")

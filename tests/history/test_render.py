@@ -99,8 +99,11 @@ def test_people_then_the_newest_commits_and_what_they_did_or_the_line_of_a_model
     write_summary(folder, CommitSummary(repo.head(), "changes all", {"app.py": "returns 1"}))
     assert "change 1 — returns 1, +1 −1" in prompt(repo, "app.py", summaries=folder)
     (file,) = folder.rglob("*.json")
+    first = repo.git("rev-parse", "HEAD^").strip()
+    write_summary(folder, CommitSummary(first, "begins", {"app.py": "returns 0"}))
     file.write_text('{"version": 99}')
-    assert "change 1 — changes f, +1 −1" in prompt(repo, "app.py", summaries=folder)
+    text = prompt(repo, "app.py", summaries=folder)
+    assert "change 1 — changes f, +1 −1" in text and "change 0 — returns 0" in text
 
 
 def test_nothing_to_say_and_a_failure_of_git(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
