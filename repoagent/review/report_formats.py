@@ -114,19 +114,22 @@ def render_gitlab(report: Report) -> str:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _JUSTIFICATION = "dismissed or accepted in an earlier review"
 _SOURCES = {"static": "the changed texts", "history": "the repository's history", "model": "a language model"}
+RESULTS = 5_000  # GitHub shows 5,000 of a run, and accepts up to 25,000
 SARIF_MESSAGE = 8_000  # characters
 
 
 def render_sarif(report: Report) -> str:
     """The report as SARIF 2.1.0 (OASIS): one run, with the most important results first and dismissed ones marked as
-    suppressed."""
+    suppressed. Above the limit of GitHub code scanning, a notification has the number of omitted results."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
     rules = list(RULES)
     sentences = [*map("not checked: {}".format, report.unseen), *report.notes]
+    if omitted := max(0, len(findings) + len(report.dismissed) - RESULTS):
+        sentences.insert(0, f"{plural(omitted, 'result')} left out: code hosts limit the size of a report.")
     ids: Counter[str] = Counter()
     lines: set[tuple[str, str, int]] = set()
     results = []
-    for number, finding in enumerate([*findings, *report.dismissed]):
+    for number, finding in enumerate([*findings, *report.dismissed][:RESULTS]):
         ids[finding.id] += 1
         fingerprints = {"repoagentFinding/v1": f"{finding.id}:{ids[finding.id]}"}
         start = (region(finding) or (0, 0))[0]

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from repoagent import __version__
+from repoagent.review import report_formats
 from repoagent.review import report_markdown as markdown
 from repoagent.review.finding import RULES, Finding, Level, Location, Report, Suggestion
 from repoagent.review.report_formats import plain, plain_line, render_report
@@ -252,6 +253,14 @@ def test_equal_findings_have_different_fingerprints_for_gitlab() -> None:
 
 def run(*findings: Finding, **changed: object) -> Any:
     return load(report(*findings, **changed), "sarif")["runs"][0]
+
+
+def test_results_beyond_the_limit_of_code_hosts_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_formats, "RESULTS", 3)
+    result = run(*(finding(level=Level.NOTE, key=str(n)) for n in range(4)), finding())
+    assert [entry["level"] for entry in result["results"]] == ["error", "note", "note"]
+    notification = result["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert notification == "2 results left out: code hosts limit the size of a report."
 
 
 def test_a_whole_log() -> None:
