@@ -26,7 +26,7 @@ UNSURE = "its quote occurs more than once in the change, and its line numbers do
 
 _KEY = re.compile(r"[ \t]{0,3}(title|quote|why|replace)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
 _BAR = re.compile(r"[ \t]{0,8}\|(?: (.*)|)")
-_LINES = re.compile(r"[ \t]*(\d{1,7})(?:-(\d{1,7}))?[ \t]*")
+_LINES = re.compile(r"(?i)\s*(?:lines?)?\s*L?(\d{1,7})(?:\s*(?:-|to|\.\.)\s*L?(\d{1,7}))?\s*")
 _OLD = {"": False, "no": False, "false": False, "yes": True, "true": True}
 _CODE = frozenset({"quote", "replace"})
 
@@ -72,7 +72,8 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
         return parts
     quote, replace = parts.get("quote", []), parts.get("replace")
     title, why = (" ".join(" ".join(parts.get(key, [])).split()) for key in ("title", "why"))
-    if not title or not why:
+    title = title or why.partition(". ")[0]
+    if not why:
         return "it does not say what goes wrong"
     if not any(line.strip() for line in quote):
         return "it quotes no code"

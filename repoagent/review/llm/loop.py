@@ -111,7 +111,7 @@ def tools_for(
 
 
 class ReviewTimer:
-    """The time limit of a review. Each method raises LimitReached when the limit is exceeded."""
+    """The time limit of a review. Each method raises LimitReached when the limit is or would be exceeded."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -121,6 +121,12 @@ class ReviewTimer:
         if time.monotonic() >= self.end:
             limit = f"reached the time limit of {self.seconds:g} s"
             raise LimitReached(f"{limit}; raise review.max_seconds to continue")
+
+    def wait(self, seconds: float, reason: str) -> None:
+        """Raise LimitReached if a pause of `seconds` would exceed the limit."""
+        if seconds > self.end - time.monotonic():
+            limit = f"review.max_seconds ({self.seconds:g} s)"
+            raise LimitReached(f"{reason}; waiting {seconds:.0f} s would exceed {limit}")
 
     @contextmanager
     def alarm(self) -> Iterator[None]:
@@ -182,7 +188,7 @@ def review_chunk(
             return {}
 
     agent = ModelAgent(
-        setup.model, setup.meter, render, on_text=clock.check, on_wait=clock.check, on_reply=record,
+        setup.model, setup.meter, render, on_text=clock.check, on_wait=clock.wait, on_reply=record,
     )  # fmt: skip
     state = State().with_turn(Turn("user", REQUEST))
     with clock.alarm():

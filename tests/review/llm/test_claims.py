@@ -57,6 +57,7 @@ def parsed(body: str = BODY, **args: str) -> Claim:
         ({}, "title: a\nwhy: b\n", "quotes no code"),
         ({}, "title: a\nquote:\n| \n|\nwhy: b\n", "quotes no code"),
         ({}, "title: a\nquote:\n| x\n", "what goes wrong"),
+        ({"lines": "4 5"}, BODY, "line numbers"),
         ({}, BODY + "why: again\n", "two `why` sections"),
         ({}, "title: a\nquote:\n| x\ny\nwhy: b\n", "begin with a bar and some do not"),
         ({}, "title: a\nquote:\n" + "| x\n" * (claims.CODE_LINES + 1) + "why: b\n", "more than"),
@@ -76,8 +77,10 @@ def test_a_claim_with_everything() -> None:
 
 
 def test_line_numbers_and_code_with_words_that_are_keys_or_without_bars() -> None:
-    numbered = [parsed(lines=text) for text in ("7", "7-9", "")]
-    assert [(claim.first, claim.last) for claim in numbered] == [(7, 7), (7, 9), (0, 0)]
+    numbered = [parsed(lines=text) for text in ("7", "7-9", "", "L7", "L7-L9", "lines 7 to 9", "7..9")]
+    found = [(claim.first, claim.last) for claim in numbered]
+    assert found == [(7, 7), (7, 9), (0, 0), (7, 7), (7, 9), (7, 9), (7, 9)]
+    assert parsed("quote:\n| x\nwhy: It is 2. It was 1.\n").title == "It is 2"
     yaml = parsed("title: t\nquote:\n| title: x\n| why: y\nwhy: w\n")
     assert yaml.quote == ("title: x", "why: y")
     assert parsed("title: t\nquote: x = 1\nwhy: w\n").quote == ("x = 1",)

@@ -15,6 +15,7 @@ from repoagent.memory.identity.store import remember_file
 from repoagent.memory.notes import add_note
 from repoagent.review.dismissals import record_verdict
 from repoagent.review.finding import Report, save_last
+from repoagent.review.llm.loop import ReviewTimer
 from repoagent.review.llm.review import first_prompts
 from repoagent.review.read_diff import How
 from tests.review.builders import TOKEN
@@ -194,6 +195,14 @@ def test_without_a_model_there_is_a_note_and_no_failure(reviewing: Reviewing) ->
         assert (answer.findings, len(answer.notes)) == ((), 1)
         assert reason in answer.notes[0] and "\n" not in answer.notes[0].strip()
         assert "shop.py:5" in answer.unseen[-1]
+
+
+def test_a_pause_that_would_exceed_the_limit_ends_the_review() -> None:
+    clock = ReviewTimer(20)
+    clock.wait(5, "the server is overloaded (429)")
+    message = r"overloaded \(429\); waiting 90 s would exceed review.max_seconds \(20 s\)"
+    with pytest.raises(LimitReached, match=message):
+        clock.wait(90, "the server is overloaded (429)")
 
 
 @pytest.mark.soak
