@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -248,7 +249,8 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 def call_as_text(text: str, tools: Sequence[ToolSchema], name: str, arguments: object) -> tuple[str, str]:
     """Convert a native tool call to a tag; return the tag, and the text that appends it to the reply's `text`.
 
-    The tag gets a line of its own. A call to an unknown tool keeps its name, so that the model can be corrected.
+    The tag gets a line of its own, after a closing fence if a code fence is open. A call to an unknown tool keeps its
+    name, so that the model can be corrected.
     """
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
@@ -256,5 +258,11 @@ def call_as_text(text: str, tools: Sequence[ToolSchema], name: str, arguments: o
     else:
         call = {"name": name, "arguments": arguments}
         tag = f"<tool_call>{json.dumps(call, ensure_ascii=False)}</tool_call>"
-    before = "" if not text or text.endswith("\n") else "\n"
+    before, fence = "" if not text or text.endswith("\n") else "\n", ""
+    for mark, language in re.findall(r"^(`{3,}|~{3,})([^`\n]*)$", text, re.MULTILINE):
+        if not fence:
+            fence = mark
+        elif mark.startswith(fence) and not language.strip():
+            fence = ""
+    before += fence and f"{fence}\n"
     return tag, f"{before}{tag}\n"

@@ -65,6 +65,9 @@ def test_blocks_that_cannot_be_sent_back_become_text(server_with: Start) -> None
 @pytest.mark.parametrize(("before", "name", "given", "tag"), [
     ("Done:", "read", {"path": "x"}, '\n<read path="x"/>'),
     ("Done:\n", "read", {"path": "x"}, '<read path="x"/>'),
+    ("```diff\n--- a/x\n+++ b/x\n@@\n-1\n+2", "read", {"path": "x"}, '\n```\n<read path="x"/>'),  # else quoted
+    ("~~~~\n```\n~~~\n", "read", {"path": "x"}, '~~~~\n<read path="x"/>'),
+    ("```sh\nls\n```\n", "read", {"path": "x"}, '<read path="x"/>'),
     ("", "read", {"path": 'a"<b>.py', "lines": 12}, '<read path="a&quot;&lt;b&gt;.py" lines="12"/>'),
     ("", "read", {"path": "x", "all": True, "none": None, "id": "7", "not a name": "1"}, '<read path="x" all="yes"/>'),
     ("", "read", {}, "<read/>"),
