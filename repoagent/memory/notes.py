@@ -353,7 +353,11 @@ def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: b
     return AddedNotes(tuple(current), len(set(current) - before), masked != texts)
 
 
+# words, and operators where they cannot be an end of a sentence, emphasis or a dash at the end of a line
+_TOKENS = re.compile(r"\w+|[<>=+%&|^]|[-!~](?=[\w=(])|\b[*/]+\b|(?<=\s)[*/-]+(?=\s)")
+
+
 def has_same_words(new: str, old: str) -> bool:
-    """Whether two notes have the same words, regardless of case, punctuation and white space."""
-    first, second = (re.findall(r"\w+", text.casefold()) for text in (new, old))
+    """Whether two notes have the same words and operators, regardless of case, punctuation and white space."""
+    first, second = (_TOKENS.findall(text.casefold()) for text in (new, old))
     return new == old or first == second != []

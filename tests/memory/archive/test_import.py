@@ -70,6 +70,14 @@ def test_an_existing_memory_gets_the_notes_that_it_lacks(pair: Pair) -> None:
     pair.expect_nothing_new(data)
 
 
+def test_a_note_that_differs_in_an_operator_is_imported(pair: Pair) -> None:
+    theirs, ours = pair.there.remember("a.py"), pair.here.remember("a.py")
+    add_note(theirs.notes, "raises if `x < 5`", source="m")
+    add_note(ours.notes, "raises if `x > 5`", source="m")
+    assert pair.take(pair.packed("a.py"))[0].notes == 1
+    assert content(pair.here, "a.py")[0] == ["raises if `x > 5`", "raises if `x < 5`"]
+
+
 def test_notes_that_moved_to_the_archive_do_not_come_back(pair: Pair) -> None:
     def notes(name: str, count: int, factor: int) -> list[Note]:
         return [make_note(f"{name} {number} is {number * factor}", source="m") for number in range(count)]
