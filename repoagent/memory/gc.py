@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.display_text import plural
+from repoagent.display_text import list_some, plural
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
 from repoagent.git.objects import files_in
@@ -152,7 +152,7 @@ def forget_conversations(
 ) -> ForgottenCounts:
     """Remove conversations older than `days` days; without `apply`, only count them. Locked conversations stay."""
     cutoff = time.time() - days * _DAY
-    counts, size = Counter[str](), 0
+    counts, size, left = Counter[str](), 0, list[str]()
     for memory in read_memories(layout, warn=warn):
         try:
             for count, length in _forget_exchanges(memory, cutoff, apply=apply, warn=warn):
@@ -173,8 +173,11 @@ def forget_conversations(
                     else:
                         with suppress(OSError):
                             path.unlink(missing_ok=True)
+                left += map(str, filter(os.path.lexists, paths))
         # what another process has locked is still there
         counts[kind] += not (apply and any(map(os.path.lexists, paths)))
+    if left:
+        warn(f"could not remove {list_some(left, 3)}; check the permissions of their folders")
     return ForgottenCounts(bytes=size, **counts)
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -267,6 +268,24 @@ def test_unfinished_edits_go_unless_they_are_at_work(workspace: Workspace) -> No
     with hold_lock(workspace.layout.locks / "edit-2", label="the edit 2"):
         assert forget(workspace, 30).unfinished == 2
     assert sorted(path.name for path in folder.glob("*.md")) == ["edit-2.md", "edit-4.md", "named.md"]
+
+
+def test_what_cannot_be_removed_is_reported_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workspace.layout.conversations
+    run_of(workspace, "run-old", 40)
+    for name in ("edit-1", "edit-2"):
+        append_turns(folder / f"{name}.md", *turns(name))
+        age(90, folder / f"{name}.md")
+    warnings: list[str] = []
+    with monkeypatch.context() as patch, hold_lock(workspace.layout.locks / "edit-2", label="the edit 2"):
+        patch.setattr(gc.shutil, "rmtree", lambda path, **_: None)  # as in folders without write permission
+        patch.setattr(Path, "unlink", Mock(side_effect=PermissionError))
+        assert not forget_conversations(workspace.layout, 30, warn=warnings.append)
+    (warning,) = warnings
+    assert f"could not remove {folder / 'edit-1.md'}, " in warning and "more; check" in warning
+    assert "edit-2" not in warning and forget(workspace, 30).unfinished == 2
 
 
 def test_what_another_process_removes(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
