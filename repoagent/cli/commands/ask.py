@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -70,8 +71,11 @@ def command(session: Session, /, **values: Any) -> None:
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
     dirs = None if worktree is None else layout_of(worktree)
     settings, terminal = session.open(dirs, {key: getattr(options, key) for key in SETTINGS})
-    if output is not None and not output.parent.is_dir():  # before the reply is paid for
-        raise UsageError(f"no such folder: {output.parent}; create it first")
+    if output is not None:  # refuse it before the reply is paid for
+        if not output.parent.is_dir():
+            raise UsageError(f"no such folder: {output.parent}; create it first")
+        if not os.access(output if output.exists() and not output.is_file() else output.parent, os.W_OK):
+            raise UsageError(f"cannot write {output}: use another file for -o")
     words, files, system = _question(options, worktree, terminal)
     for file in files:
         if file.note:
@@ -203,9 +207,12 @@ def _question(
         source, names = Path("-"), names[1:]
     elif source is None:
         prompt, *names = names
-        if " " not in prompt and Path(prompt[:255]).is_file():
-            use = f"use {USE}, or - to read the prompt from standard input"
-            raise UsageError(f"put the prompt before the file {prompt}: {use}")
+        with suppress(
+            OSError, ValueError
+        ):  # the word is too long for a file name, or in an unreadable folder
+            if ("." in prompt or "/" in prompt) and " " not in prompt and Path(prompt).is_file():
+                use = f"use {USE}, or - to read the prompt from standard input"
+                raise UsageError(f"put the prompt before the file {prompt}: {use}")
     uses_of_input = (str(source) == "-") + names.count("-") + (str(options.reply) == "-")
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")

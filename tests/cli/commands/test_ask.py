@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from hashlib import sha256
@@ -96,6 +97,24 @@ def test_wrong_usage_no_model_and_a_failing_model(repo: GitRepo, ask: Ask, echo:
     assert "no model is configured" in ask("hi", code=4).err
     done = ask("hi", "--model", "command:echo half; exit 3", "-o", "out.md")
     assert (done.code, done.out) == (4, "") and not (repo.top / "out.md").exists()
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_call(
+    ask: Ask, echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    assert "cannot write out.md" in ask("hi", echo.option, "-o", "out.md", code=2).error
+    assert echo.prompt == ""
+
+
+@pytest.mark.parametrize("prompt", ["test", "\u6f22" * 90, "\u6f22" * 90 + ".", "priv/f"])
+def test_a_prompt_that_is_no_file(repo: GitRepo, ask: Ask, echo: Echo, prompt: str) -> None:
+    repo.write("test", "words\n")
+    repo.write("priv/f", "words\n").parent.chmod(0)
+    try:
+        ask(prompt, echo.option, code=2 if prompt == "priv/f" and os.geteuid() == 0 else 0)
+    finally:
+        (repo.top / "priv").chmod(0o700)
 
 
 def test_a_prompt_alone_is_all_that_is_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
