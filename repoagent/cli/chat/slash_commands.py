@@ -9,14 +9,13 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from repoagent.cli import completion
 from repoagent.cli.chat.chat_session import Chat, ChatProgress, open_model
@@ -276,12 +275,12 @@ def run_shell_command(chat: Chat, line: str) -> None:
     shell = os.environ.get("SHELL") or "/bin/sh"
     screen = sys.stderr if not chat.terminal.output_tty else None
     sends = line.startswith("!!")
-    data = b""
+    output = ""
     before = signal.signal(signal.SIGINT, lambda *_: None)  # the command would inherit SIG_IGN
     try:
         with waiting_for_user():
             if sends:
-                code, data = _captured([shell, "-c", command])
+                code, output = _captured([shell, "-c", command])
             else:
                 code = subprocess.run([shell, "-c", command], stdout=screen, check=False).returncode
     except OSError as error:
@@ -290,27 +289,33 @@ def run_shell_command(chat: Chat, line: str) -> None:
         signal.signal(signal.SIGINT, before)
     code = 128 - code if code < 0 else code  # of a signal, as shells do
     if sends:
-        cut = len(data) - MOST
-        middle = f"\n[… {cut:,} bytes left out …]\n".encode()
-        data = data if cut <= 0 else data[: MOST // 2] + middle + data[-MOST // 2 :]
-        text = fence(data.decode("utf-8", "replace"), "output") if data else "(no output)"
+        text = fence(output, "output") if output else "(no output)"
         chat.aside.append(f"I ran `{command}`: exit code {code}.\n{text}")
         chat.terminal.note(f"exit code {code}; the output will be sent with your next message", "dim")
     elif code:
         chat.terminal.note(f"exit code {code}", "dim")
 
 
-def _captured(command: Sequence[str]) -> tuple[int, bytes]:
-    """The exit code and the output, which is printed as it arrives. What a background process prints later is not
-    waited for."""
-    data, decoder = b"", codecs.getincrementaldecoder("utf-8")("replace")
-    with TemporaryFile() as file, subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT) as process:
-        while True:
-            code = process.poll()  # before reading, so that nothing is missed
-            while piece := os.pread(file.fileno(), 65536, len(data)):
-                sys.stderr.write(sanitize(decoder.decode(piece)))
-                data += piece
-            sys.stderr.flush()
-            if code is not None:
-                return code, data
-            time.sleep(0.02)
+def _captured(command: Sequence[str]) -> tuple[int, str]:
+    """The exit code and the output, which is printed as it arrives, without the middle of a long one. What a background
+    process prints later is not waited for."""
+    half = MOST // 2
+    head, tail, cut = b"", b"", 0
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        output = cast(IO[bytes], process.stdout).fileno()
+        ends = False
+        while not ends:
+            ends = process.poll() is not None  # before the last read, so that nothing is missed
+            if select.select([output], [], [], 0 if ends else 0.1)[0]:
+                piece = os.read(output, 1 << 20)  # all that a pipe may hold
+                ends = ends or not piece
+                sys.stderr.write(sanitize(decoder.decode(piece, final=ends)))
+                sys.stderr.flush()
+                missing = half - len(head)
+                head, tail = head + piece[:missing], tail + piece[missing:]
+                cut += max(0, len(tail) - half)
+                tail = tail[-half:]
+    parts = (head, tail) if cut else (head + tail,)
+    between = f"\n[… {cut:,} bytes left out …]\n"
+    return process.returncode, between.join(part.decode("utf-8", "replace") for part in parts)

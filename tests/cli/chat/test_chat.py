@@ -94,6 +94,26 @@ def test_control_c_is_for_the_shell_command(chat: Chat, capfd: pytest.CaptureFix
     assert chat.aside[1].endswith("exit code 0.\n<output>\né\n</output>")
 
 
+def test_the_output_of_a_shell_command(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
+    chat.terminal = chat.terminal._replace(input_tty=True, error_tty=True)
+    began = time.monotonic()
+    for line, output in (
+        ("echo one; echo two | tee /dev/stderr; echo three", "one\ntwo\ntwo\nthree"),  # /dev/stderr is opened again
+        (r"printf '\303'; sleep 0.7; printf '\251'", "é"),
+        (r"printf 'a\303'", "a\ufffd"),
+        ("yes & echo one; sleep 0.1; kill $!", "y\n"),
+        ("(trap '' HUP; while echo x; do sleep 0.01; done) & echo one", "one\n"),
+        ("echo one; exec >&- 2>&-; sleep 0.3; exit 3", "exit code 3.\n<output>\none\n"),
+    ):
+        handle(chat, f"!!{line}")
+        assert output in chat.aside[-1], line
+    assert capfd.readouterr().err.startswith("one\ntwo\ntwo\nthree\n")
+    handle(chat, "!!echo begin; yes 0123456789abcde | head -c 20000000; echo end")
+    assert "<output>\nbegin\n" in chat.aside[-1] and chat.aside[-1].endswith("\nend\n</output>")
+    assert "\n[… 19,983,626 bytes left out …]\n" in chat.aside[-1] and len(chat.aside[-1]) < 17_000
+    assert time.monotonic() - began < 30
+
+
 @pytest.mark.soak
 def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("It greets.")
