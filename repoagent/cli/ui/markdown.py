@@ -28,6 +28,7 @@ Span = tuple[str, tuple[str, ...]]  # a text and its styles
 _ITEM = re.compile(r"([ \t]*)(?:([-*+]|[0-9]{1,9}[.)])(?:[ \t]+|(?=\r?\n)))?")
 _FENCE = re.compile(r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+)?(`{3,}|~{3,})[ \t]*([^`]*)$")
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?$")
+_INDENTED = re.compile(r"(?: {4}| {0,3}\t)[ \t]*[^ \t\r\n]")
 _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}$")
 _DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?$")
 # The start of a line of prose or of an item: a word that begins nothing else, and the space after it.
@@ -67,6 +68,7 @@ class Markdown:
         self._column = self._hang = (
             0  # on the screen; of the first word, below which a long line is continued
         )
+        self._in_list = self._in_code = False  # the last line is part of a list, is indented code
         self._wrote = self._blank = False  # something was printed; an empty line comes before the next block
 
     def feed(self, piece: str) -> str:
@@ -78,7 +80,12 @@ class Markdown:
             self._line += part
             if part.endswith("\n"):
                 self._end_line()
-            elif not self._fence and len(self._line) <= _LONGEST_START and _PROSE.match(self._line):
+            elif (
+                not self._fence
+                and len(self._line) <= _LONGEST_START
+                and _PROSE.match(self._line)
+                and not self._is_code(self._line)
+            ):
                 line, self._line = self._line, ""
                 self._begin_prose(line)
         return self._take()
@@ -90,7 +97,7 @@ class Markdown:
         elif self._line:
             self._end_line()
         self._end_table()
-        self._fence, self._blank = "", False
+        self._fence, self._blank, self._in_list = "", False, False
         return self._take()
 
     @property
@@ -113,6 +120,10 @@ class Markdown:
             self._out += [] if self._color else [f"{text}\n"]
         elif self._fence:
             self._out.append(f"{self._highlighted(sanitize(text))}\n")
+        elif self._is_code(line):
+            self._start()
+            self._out += [self._paint(sanitize(text), ("cyan",)), "\n"]
+            self._in_code = True
         elif body.startswith("|"):
             self._rows.append(body)
         elif not body:
@@ -121,14 +132,15 @@ class Markdown:
         elif fence := _FENCE.match(body):
             self._fence, self._string, self._blank = fence[1], [], True
             self._lexer = None
-            if self._color and fence[2]:
+            info = fence[2].split()
+            if self._color and info:
                 from pygments.lexers import get_lexer_by_name
                 from pygments.util import ClassNotFound
 
                 with suppress(ClassNotFound):
-                    self._lexer = get_lexer_by_name(fence[2].split()[0].lower(), stripnl=False)
+                    self._lexer = get_lexer_by_name(info[0].lower(), stripnl=False)
             self._start()
-            if not (self._color and body.startswith(fence[1]) and " " not in fence[2]):
+            if not (self._color and body.startswith(fence[1]) and len(info) < 2):
                 self._out += [self._paint(sanitize(text), ("dim",)), "\n"]
         elif _RULE.match(body):
             self._print_line([("─" * min(self._room(), 40), ("dim",))])
@@ -141,6 +153,15 @@ class Markdown:
             self._print_line(_inline(body[1:], self._color)[0], "│ ")
         else:
             self._begin_prose(f"{text}\n")
+
+    def _is_code(self, line: str) -> bool:
+        """Whether a line is indented code: outside a list, at the start of a block or below such a line."""
+        if not self._in_list and (self._blank or self._in_code or not self._wrote) and _INDENTED.match(line):
+            return True
+        item = _ITEM.match(line)
+        if line.strip() and item:
+            self._in_list = bool(item[2]) or (self._in_list and bool(item[1]))
+        return False
 
     def _begin_prose(self, line: str) -> None:
         """Print the indentation and the mark of a line of prose, and its first words."""
@@ -164,7 +185,7 @@ class Markdown:
         self._end_table()
         self._out += ["\n"] * (self._blank and self._wrote) + [prefix]
         self._column = self._hang = len(prefix)
-        self._wrote, self._blank = True, False
+        self._wrote, self._blank, self._in_code = True, False, False
 
     def _end_table(self) -> None:
         """Print the rows of a table: laid out, or as written if its longest words do not fit into the width."""
@@ -311,7 +332,8 @@ def _table(rows: Sequence[str], width: int, color: bool) -> str:
         box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim", header_style="bold"
     )
     marks = _cells(rows[1])
-    for head, mark in zip(texts(rows[0]), marks, strict=False):
+    heads = texts(rows[0])
+    for head, mark in zip(heads, [*marks, *["-"] * len(heads)], strict=False):
         justify: JustifyMethod = "left" if not mark.endswith(":") else "center" if mark[0] == ":" else "right"
         table.add_column(head, justify=justify, overflow="fold")  # no word is cut
     for row in rows[2:]:
@@ -320,6 +342,7 @@ def _table(rows: Sequence[str], width: int, color: bool) -> str:
     console = Console(
         file=out,
         width=width,
+        height=25,  # without it, rich ignores the width if TERM is dumb
         force_terminal=color,
         color_system="standard" if color else None,
         highlight=False,
