@@ -81,8 +81,22 @@ def run_check(
     """Yield the results of a check. An exception becomes a result with the level "error"."""
     try:
         yield from function(*arguments)
-    except (RepoagentError, OSError) as failure:
+    except RepoagentError as failure:
         yield problem(name, str(failure), "error")
+    except OSError as failure:
+        path = failure.filename or ""
+        advice = (
+            _permit(path)
+            if path and isinstance(failure, PermissionError)
+            else "fix this and run `repoagent doctor` again"
+        )
+        yield DoctorCheck(
+            name, "error", f"{failure.strerror or repr(failure)}{f': {path}' * bool(path)}", advice
+        )
+
+
+def _permit(path: Path | str) -> str:
+    return f"chown it to yourself, or run `chmod u+rwX {path}`"
 
 
 def check_program() -> Iterator[DoctorCheck]:
@@ -95,7 +109,9 @@ def check_program() -> Iterator[DoctorCheck]:
         return
     output = os.fsdecode(git("/", "version")).strip().removeprefix("git version ")
     version = re.match(r"(\d+)\.(\d+)", output)
-    if version is None or (int(version[1]), int(version[2])) < tuple(map(int, OLDEST_GIT.split("."))):
+    if version is None:
+        yield DoctorCheck("git", "warning", f"{program} prints {output!r}", advice)
+    elif (int(version[1]), int(version[2])) < tuple(map(int, OLDEST_GIT.split("."))):
         yield DoctorCheck("git", "error", f"{output} ({program})", advice)
     else:
         yield DoctorCheck("git", "ok", f"{output} ({program}); repoagent needs {OLDEST_GIT} or newer")
@@ -130,7 +146,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[DoctorCheck]:
     yield DoctorCheck("repository", "ok", f"{'linked ' * worktree.is_linked}work tree {worktree.top}")
     for folder in dict.fromkeys((worktree.git_dir, worktree.common_dir, worktree.top)):
         if not os.access(folder, os.W_OK | os.X_OK):
-            yield DoctorCheck("repository", "error", f"{folder} is not writable", "chown it to yourself")
+            yield DoctorCheck("repository", "error", f"{folder} is not writable", _permit(folder))
     if (worktree.common_dir / "shallow").exists():
         result = "the clone is shallow, so history is incomplete"
         yield DoctorCheck("history", "warning", result, "run `git fetch --unshallow`")
@@ -145,6 +161,9 @@ def check_folder(worktree: WorkTree) -> Iterator[DoctorCheck]:
     if root.is_symlink() or not root.is_dir():
         yield DoctorCheck(name, "error", f"{root} is not a folder", "remove it or move it away")
         return
+    for path in sorted(root.iterdir()):
+        if path.is_symlink():
+            yield DoctorCheck(name, "error", f"{path} is a symbolic link", "remove it or move it away")
     tracked: list[str] = []
     is_ignored = True
     if (top := worktree.main_top) is not None:  # otherwise the folder is in the git directory
@@ -179,8 +198,18 @@ def check_history(worktree: WorkTree) -> Iterator[DoctorCheck]:
         yield DoctorCheck("history index", "ok", "no commits yet")
         return
     yield from (problem("history index", sentence) for sentence in problems)
-    rest = "" if state.complete else "; `repoagent mine` completes it"
-    yield DoctorCheck("history index", "ok", f"{plural(state.commits, 'commit')} indexed{rest}")
+    result = f"{plural(state.commits, 'commit')} indexed"
+    if not state.commits:
+        yield DoctorCheck("history index", "ok", "does not exist yet; it will be built on first use")
+    elif state.end == "mining":
+        advice = "run `repoagent mine` to complete it"
+        yield DoctorCheck("history index", "warning", f"{result}, older ones are missing", advice)
+    elif state.end == "unreadable":
+        result += "; git could not read older ones"
+        yield DoctorCheck("history index", "warning", result, "run `git fsck`")
+    else:
+        result += "; the next use adds the new ones" * bool(state.new)
+        yield DoctorCheck("history index", "ok", result)
 
 
 def check_memory(worktree: WorkTree) -> Iterator[DoctorCheck]:
@@ -222,7 +251,7 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[DoctorCheck]:
         if row.get("base_url"):
             addresses[f"providers.{provider}.base_url"] = str(row["base_url"])
     for key, address in addresses.items():
-        if re.match(r"http://(?!localhost\b|127\.0\.0\.1\b|\[::1\])", address):
+        if re.match(r"(?i)http://(?!(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$))", address):
             advice = "keys and files are sent there unencrypted: use https"
             yield DoctorCheck("address", "warning", f"{key} is {display_address(address)}", advice)
 

@@ -8,7 +8,7 @@ import click
 
 from repoagent.cli.session import Session, json_option, pass_session, select_fields, write_json
 from repoagent.cli.ui.table import Cell, Column, Page
-from repoagent.display_text import one_line, plural
+from repoagent.display_text import display_width, one_line, plural
 from repoagent.errors import Exit
 
 _COLUMNS = (Column("level"), Column("check"), Column("result"))
@@ -43,10 +43,13 @@ def command(session: Session, as_json: bool) -> Exit:
         page = Page.of(terminal)
         cells: list[tuple[Cell, ...]] = []
         below: dict[int, list[str]] = {}
+        columns = zip(("level", "check"), *(check[1::-1] for check in checks), strict=True)
+        indent = " " * sum(2 + max(map(display_width, column)) for column in columns)
         for number, check in enumerate(checks):
-            cells.append(((check.level, STYLES[check.level]), check.name, one_line(check.result)))
-            if check.advice:
-                below[number] = page.wrap(f"-> {one_line(check.advice)}", indent="         ")
+            result, *rest = page.wrap(one_line(check.result), indent=indent)
+            cells.append(((check.level, STYLES[check.level]), check.name, result[len(indent) :]))
+            advice = page.wrap(f"-> {one_line(check.advice)}", indent=indent) if check.advice else []
+            below[number] = [*rest, *advice]
         page.write(page.table(_COLUMNS, cells, below), terminal)
         counts = [
             f"{count} ok" if level == "ok" else plural(count, level)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from repoagent.display_text import display_width
 from repoagent.git.worktree import OLDEST_GIT
+from repoagent.history.index.index import HistoryIndex, IndexState
+from repoagent.reports.doctor import DoctorCheck, run_check
 from tests.cli.apply_patch import Ask
+from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 
 GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
@@ -64,6 +69,59 @@ def test_keys_are_never_shown(in_process: Ask) -> None:
     assert "unencrypted" in message and done.code == 0
 
 
+def test_which_addresses_are_unencrypted(doctor: Doctor) -> None:
+    for address, warns in (
+        ("http://localhost:8080/v1", False),
+        ("http://127.0.0.1", False),
+        ("http://[::1]:8080/", False),
+        ("https://evil.example/v1", False),
+        ("http://localhost.evil.example/v1", True),
+        ("http://127.0.0.1.evil.example", True),
+        ("http://localhost@evil.example/", True),
+        ("HTTP://evil.example/v1", True),
+    ):
+        checks = doctor(ANTHROPIC_BASE_URL=address)[1]
+        assert ("address" in checks) is warns, address
+
+
+def test_a_system_error_has_a_remedy() -> None:
+    def fail(error: OSError) -> Iterator[DoctorCheck]:
+        raise error
+
+    for error, result, advice in (
+        (PermissionError(13, "Permission denied", "/x"), "Permission denied: /x", "`chmod u+rwX /x`"),
+        (OSError(28, "No space left on device"), "No space left on device", "run `repoagent doctor` again"),
+        (OSError(), "OSError()", "again"),
+    ):
+        (check,) = run_check("x", fail, error)
+        assert (check.level, check.result) == ("error", result) and advice in check.advice
+
+
+def test_how_much_of_the_history_is_indexed(
+    repo: GitRepo, doctor: Doctor, in_process: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "does not exist yet" in only(doctor()[1], "history index")[1]
+    in_process("mine", code=0)
+    assert only(doctor()[1], "history index")[0] == "ok"
+    for end, level, advice in (
+        ("mining", "warning", "repoagent mine"),
+        ("unreadable", "warning", "git fsck"),
+    ):
+        monkeypatch.setattr(HistoryIndex, "state", lambda _, end=end: IndexState(3, end))
+        check = only(doctor()[1], "history index")
+        assert check[0] == level and advice in check[2]
+
+
+def test_results_are_folded_below_their_column(repo: GitRepo) -> None:
+    repo.write(".repoagent/config.toml", 'model = "nosuch/model"\n')
+    with Screen([*PROGRAM, "doctor"], repo.top, width=60) as screen:
+        assert screen.end() == 1
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.seen).splitlines()
+    column = lines[0].index("result")
+    assert all(display_width(line) <= 60 or " " not in line[column:] for line in lines)
+    assert any(line[:column].isspace() and line[column] not in "- " for line in lines)
+
+
 def test_no_model_is_a_warning_a_wrong_one_an_error(doctor: Doctor) -> None:
     for model, code, level, word in (
         ("", 0, "warning", ""),
@@ -108,7 +166,7 @@ def test_outside_a_repository_and_in_a_broken_one(repo: GitRepo, tmp_path: Path,
 def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path, doctor: Doctor) -> None:
     program = tmp_path / "bin/git"
     program.parent.mkdir()
-    for prints, level in ((None, "error"), ("git version 2.30.9", "error"), ("hello", "error")):
+    for prints, level in ((None, "error"), ("git version 2.30.9", "error"), ("hello", "warning")):
         if prints:
             answer = f'echo "{prints}"'
             program.write_text(f'#!/bin/sh\ncase "$*" in *version) {answer};; *) exec {GIT} "$@";; esac\n')
@@ -141,6 +199,9 @@ def test_problems_of_the_folder(repo: GitRepo, tmp_path: Path, doctor: Doctor, i
     repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
     (folder / ".gitignore").unlink()
     assert "not ignored" in only(doctor()[1], ".repoagent")[1]
+    (folder / "skills").symlink_to(tmp_path)
+    code, result = doctor()
+    assert code == 1 and "skills is a symbolic link" in result[".repoagent"][0]["result"]
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
     code, result = doctor()
