@@ -16,15 +16,15 @@ from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.progress import ProgressDisplay, ProseFilter
 from repoagent.cli.ui.table import cut_end
 from repoagent.dataclass import dataclass
-from repoagent.display_text import one_line, plural, sanitize
-from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
+from repoagent.display_text import display_width, one_line, plural, sanitize
+from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 from repoagent.git.worktree import WorkTree, current_branch, layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, Meter, dollars
 from repoagent.tasks.restore import uncommitted_files
 from repoagent.tasks.run_context import RunInterface, RunOutcome, RunRequest
 from repoagent.tasks.runs.control import RunStopped
-from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.session import run_task
 from repoagent.tasks.worktree import close_linked, resumed_worktree
 
@@ -54,6 +54,7 @@ class Chat:
     limits: the limits of one turn.
     edits: the ids of this chat's edits.
     aside: what the user did since the last message; it goes to the model with the next message.
+    lives: whether the run folder was created, so that it must still exist at the next turn.
     """
 
     options: SimpleNamespace
@@ -67,6 +68,7 @@ class Chat:
     limits: Limits
     edits: dict[str, None] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
+    lives: bool = False
 
     @property
     def run_dir(self) -> RunDirectory:
@@ -119,10 +121,20 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises what `tasks.session.run_task` raises; everything up to then is saved."""
+        """Run one turn. Raises what `tasks.session.run_task` raises; everything up to then is saved.
+
+        Raises Refused if the conversation was deleted; the next message then starts a new one.
+        """
         from repoagent.cli.app import settle_interrupted_edits
 
         settle_interrupted_edits(self.worktree, self.terminal)
+        if self.lives and not self.run_dir.folder.is_dir() and not self.run_dir.conversation.exists():
+            before, self.name, self.lives = self.name, new_name("chat"), False
+            self.aside.clear()
+            raise Refused(
+                f"{before} was deleted (by `git clean -x`, for example); your next message starts a new "
+                "conversation"
+            )
         request = self.request("\n\n".join([*self.aside, words]) if words else "")
         try:
             return run_task(self.worktree, request, self.settings, ui, replace(self.model_setup, meter=meter))
@@ -130,6 +142,7 @@ class Chat:
             if words and meter.attempts:  # they are in the conversation now
                 self.aside.clear()
             self.note_edits()
+            self.lives = self.run_dir.folder.is_dir()
 
     def note_edits(self) -> None:
         """Add to `edits` the edits in this work tree whose commits the chat has recorded."""
@@ -218,7 +231,8 @@ def print_recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
     messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_extra(turn)]
     if not messages:
         return
-    terminal.note(f"> {cut_end(one_line(turns[messages[-1]].text.strip()), terminal.width - 2)}", "dim")
+    text = turns[messages[-1]].text
+    terminal.note(f"> {cut_end(one_line(' '.join(text.split())), terminal.width - 2)}", "dim")
     replies = [turn.text for turn in turns[messages[-1] :] if turn.role == "assistant"]
     markdown = terminal.markdown("dim", aside=True)
     shown = markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()
@@ -232,7 +246,7 @@ def words_of(reply: str) -> str:
 
 
 def status_bar(chat: Chat, width: int) -> str:
-    """The status line, cut to `width`: model, mode, branch, cost and uncommitted files."""
+    """The status line, cut to `width`: model, mode, branch, cost and uncommitted files. Long names are cut first."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     branch, uncommitted = "no branch", ""
@@ -240,8 +254,13 @@ def status_bar(chat: Chat, width: int) -> str:
         branch = current_branch(chat.worktree) or "detached HEAD"
         count = len(chat.uncommitted())
         uncommitted = f"{plural(count, 'file')} uncommitted" if count else ""
-    parts = [display_name(chat.model_setup.model.spec), chat.mode, branch, cost, uncommitted]
-    return cut_end(" · ".join(map(one_line, filter(None, parts))), width - 1)
+    model = display_name(chat.model_setup.model.spec)
+    for most in range(32, 7, -1):
+        parts = [cut_end(model, most), chat.mode, cut_end(branch, most), cost, uncommitted]
+        line = " · ".join(map(one_line, filter(None, parts)))
+        if display_width(line) < width:
+            break
+    return cut_end(line, width - 1)
 
 
 def serve_json(chat: Chat) -> Exit:

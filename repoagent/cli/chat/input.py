@@ -7,8 +7,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -61,15 +63,26 @@ def history_file(worktree: WorkTree) -> Path:
 
 
 class MaskedHistory(history.FileHistory):
-    """The history file, with keys and tokens masked. Input that cannot be saved is only missing from it."""
+    """The history file, with keys and tokens masked. An unreadable file counts as empty; an error in writing it is only
+    a warning."""
+
+    def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
+        super().__init__(file)
+        self._file, self._warn = file, warn
+
+    def load_history_strings(self) -> Iterable[str]:
+        with suppress(OSError):
+            return list(super().load_history_strings())
+        return []
 
     def store_string(self, string: str) -> None:
-        file = Path(os.fsdecode(self.filename))
-        if len(string) <= _LONGEST:
-            with suppress(OSError):
-                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                file.touch(mode=0o600)
+        try:
+            if len(string) <= _LONGEST:
+                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._file.touch(mode=0o600)
                 super().store_string(mask(string))
+        except OSError as error:
+            self._warn(f"cannot save the input history: {error}")
 
 
 # Lines
@@ -110,13 +123,18 @@ class LineReader:
 Candidates = Iterable[tuple[str, str]]
 
 
-def matching_paths(worktree: WorkTree, word: str) -> list[str]:
-    """The paths in the work tree that start with `word`, then those of files whose names do."""
+@lru_cache(maxsize=1)
+def _listed_paths(top: Path, _moment: int) -> list[str]:
     try:
-        listing = git(worktree.top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listing = git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     except (RepoagentError, OSError):  # nothing to complete then
         return []
-    paths = sorted({name for name in os.fsdecode(listing).split("\0") if name and name.isprintable()})
+    return sorted({name for name in os.fsdecode(listing).split("\0") if name and name.isprintable()})
+
+
+def matching_paths(worktree: WorkTree, word: str) -> list[str]:
+    """The paths in the work tree that start with `word`, then those of files whose names do."""
+    paths = _listed_paths(worktree.top, int(time.monotonic() / 5))  # git lists them again after 5 seconds
     starting = (path for path in paths if path.startswith(word))
     named = (path for path in paths if word and path.startswith(word, path.rfind("/") + 1))
     return list(dict.fromkeys(islice((*starting, *named), MOST_PATHS)))
@@ -185,7 +203,7 @@ class Editor:
             PROMPT,
             multiline=True,
             prompt_continuation=lambda width, line, soft: "" if soft else " " * width,
-            history=MaskedHistory(file),
+            history=MaskedHistory(file, terminal.warn),
             completer=offered,
             complete_in_thread=True,
             complete_while_typing=True,

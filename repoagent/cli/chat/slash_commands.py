@@ -216,7 +216,7 @@ def clear(chat: Chat, words: str) -> None:
     chat.show_uncommitted()
     resume = f"resume the previous one with `repoagent chat --resume {chat.name}`"
     chat.terminal.note(f"started a new conversation; {resume}")
-    chat.name = new_name("chat")
+    chat.name, chat.lives = new_name("chat"), False
     chat.aside.clear()
     chat.edits.clear()
 

@@ -17,13 +17,14 @@ import pytest
 
 from repoagent.agent.state import State
 from repoagent.cli.chat import input, slash_commands
-from repoagent.cli.chat.chat_session import Chat, open_chat, words_of
+from repoagent.cli.chat.chat_session import Chat, open_chat, print_recap, status_bar, words_of
 from repoagent.cli.chat.command import command, handle
 from repoagent.cli.chat.input import is_continued, matching_paths
 from repoagent.cli.session import Session, open_repository
-from repoagent.errors import Busy, NothingDone, UsageError
+from repoagent.errors import Busy, NothingDone, Refused, UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Usage
 from repoagent.tasks.runs.directory import host_name
 from tests import program
 from tests.cli.apply_patch import Done
@@ -98,7 +99,10 @@ def test_the_output_of_a_shell_command(chat: Chat, capfd: pytest.CaptureFixture[
     chat.terminal = chat.terminal._replace(input_tty=True, error_tty=True)
     began = time.monotonic()
     for line, output in (
-        ("echo one; echo two | tee /dev/stderr; echo three", "one\ntwo\ntwo\nthree"),  # /dev/stderr is opened again
+        (
+            "echo one; echo two | tee /dev/stderr; echo three",
+            "one\ntwo\ntwo\nthree",
+        ),  # /dev/stderr is opened again
         (r"printf '\303'; sleep 0.7; printf '\251'", "é"),
         (r"printf 'a\303'", "a\ufffd"),
         ("yes & echo one; sleep 0.1; kill $!", "y\n"),
@@ -219,6 +223,34 @@ def test_a_chat_whose_folder_is_removed_reports_it(repo: GitRepo, run: Run, scri
     assert (done.code, len(script.prompts)) == (3, 1)
     assert "was removed (by `git clean -x`, for example)" in done.err
     assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
+
+
+def test_a_chat_that_was_deleted_between_turns_reports_it(
+    repo: GitRepo, chat: Chat, script: Script, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script.replies("one", "two")
+    handle(chat, "a")
+    name = chat.name
+    repo.git("clean", "-q", "-ffdx")
+    with pytest.raises(Refused, match=f"{name} was deleted .* your next message starts a new conversation"):
+        handle(chat, "b")
+    assert len(script.prompts) == 1 and chat.name != name
+    handle(chat, "c")
+    assert len(script.prompts) == 2 and [chat.name] == [path.stem for path in conversations(repo)]
+
+
+def test_long_names_leave_room_in_the_status_line(
+    repo: GitRepo, chat: Chat, capfd: pytest.CaptureFixture[str]
+) -> None:
+    repo.git("checkout", "-q", "-b", "feature/" + "long" * 20)
+    chat.model_setup.meter.usage = Usage(input=1234)
+    assert status_bar(chat, 200).endswith(f" · feature/{'long' * 5}lon… · 1,234 tokens")
+    assert len(line := status_bar(chat, 60)) < 60 and line.endswith("… · 1,234 tokens")
+
+
+def test_the_recap_of_a_message_is_one_line(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
+    print_recap((Turn("user", "a\n\nb\n  c\n", {}), Turn("assistant", "d", {})), chat.terminal)
+    assert capfd.readouterr().err == "> a b c\nd\n"
 
 
 def test_a_chat_is_resumed_in_its_work_tree(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
@@ -403,7 +435,8 @@ def test_which_lines_are_commands_and_which_go_on() -> None:
     assert [text for text in ("a\\", "a\\\\", "a\\\\\\", "a", "") if is_continued(text)] == ["a\\", "a\\\\\\"]
 
 
-def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
+def test_tracked_files_by_path_or_by_name(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repoagent.cli.chat.input.time", SimpleNamespace(monotonic=lambda: 3.0))
     repo.write("src/deep/app_more.py", "x\n")
     repo.write("odd\nname.py", "x\n")
     worktree = open_worktree(repo.top)
@@ -411,12 +444,15 @@ def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
     assert matching_paths(worktree, "app") == ["src/app.py", "src/deep/app_more.py"]
     assert matching_paths(worktree, "READ") == ["README.md"]
     assert not any("odd" in path for path in matching_paths(worktree, ""))
+    monkeypatch.setattr(input, "git", None)  # it is not called for each key
+    assert matching_paths(worktree, "READ") == ["README.md"]
 
 
 def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = input.history_file(open_worktree(repo.top))
-    history = input.MaskedHistory(file)
+    warned: list[str] = []
+    history = input.MaskedHistory(file, warned.append)
     assert list(history.load_history_strings()) == []
     history.store_string("two\nlines")
     history.store_string("key sk-ant-REDACTED")
@@ -426,7 +462,10 @@ def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.unlink()
     file.mkdir()
-    input.MaskedHistory(file).store_string("x")  # it cannot be saved
+    history = input.MaskedHistory(file, warned.append)
+    assert list(history.load_history_strings()) == warned == []
+    history.store_string("x")
+    assert len(warned) == 1 and "cannot save the input history" in warned[0]
 
 
 def test_the_words_of_a_reply_are_without_its_actions() -> None:
