@@ -387,6 +387,8 @@ _MAIL = re.compile(
 )  # the first line of a mail in a mailbox
 _HEADERS = re.compile(rb"(?:[A-Za-z][\w-]*:[ \t].*\r?\n(?:[ \t]+\S.*\r?\n)*)+(?=\r?\n)")
 _SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.MULTILINE)
+# the rest of the head of a commit, its indented message and notes
+_SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+.*\n)+\r?\n(?:(?:    .*|Notes.*:)?\r?\n)*")
 
 
 @dataclass(frozen=True)
@@ -431,9 +433,12 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
         # keep Signed-off-by and the like, as `git am` does
         return PatchInput(name, text, without_claims(subject, people=False), author)
     text = data.decode("utf-8", "surrogateescape")
-    commits = len(_SHOWN.findall(text))
-    if commits > 1:
+    commits = list(_SHOWN.finditer(text))
+    if not commits or commits[0].start() != 0:
+        return PatchInput(name, text)
+    if len(commits) > 1:
         raise Refused(
-            f"{name} contains {commits} commits: apply them one by one, or use `git format-patch` and `git am`"
+            f"{name} contains {len(commits)} commits: apply them one by one, or use `git format-patch` and `git am`"
         )
-    return PatchInput(name, text)
+    head = _SHOWN_HEAD.match(text, commits[0].end())  # the message may quote another diff
+    return PatchInput(name, text[head.end() :] if head else text)

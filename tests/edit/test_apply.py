@@ -68,6 +68,23 @@ def test_several_commits_are_refused(repo: GitRepo) -> None:
         read_patch_input("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
 
 
+def test_a_diff_in_the_message_of_git_show_is_not_applied(repo: GitRepo) -> None:
+    formatted(repo)
+    repo.git("commit", "-q", "--amend", "-m", f"Grüße the world\n\nInstead of\n\n{PATCH}\n{GREET}")
+    repo.git("notes", "add", "-m", f"See\n\n{PATCH}")
+    for options in ([], ["--stat", "-p"], ["--format=fuller"]):
+        shown = repo.git("show", *options)
+        for text in (shown, shown.replace("\n", "\r\n")):
+            answer = read_patch_input("x", text.encode(), repo.top).text
+            assert [patch.new for patch in read_answer(answer)] == ["b/src/app.py"], (options, answer)
+
+
+def test_a_git_log_in_a_file_is_not_several_commits(repo: GitRepo) -> None:
+    repo.commit("second", **{"b.txt": "b\n"})
+    answer = f"log.txt\n```\n{repo.git('log')}```\n"
+    assert read_patch_input("x", answer.encode(), repo.top).text == answer
+
+
 def test_encodings_of_a_patch(tmp_path: Path) -> None:
     assert read_patch_input("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
     assert read_patch_input("x", b"caf\xe9", tmp_path).text == "caf\udce9"
