@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -34,7 +36,7 @@ from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
-from repoagent.git.files import FileChange
+from repoagent.git.files import FileChange, read_source
 from repoagent.git.process import GitError, defer_signals
 from repoagent.git.transaction.finish import edit_folder
 from repoagent.git.transaction.results import UnfinishedTransaction
@@ -177,6 +179,9 @@ class _Run(ModelCalls):
             return
         try:
             loop.replay(self.prepared.tools, self.state)
+            for path, blob in _shown(self.begun).items():
+                if (session.draft.sources.get(path) or read_source(session.worktree, path)).blob != blob:
+                    raise Refused(f"{path} has changed since the interruption")
         except RepoagentError as error:
             raise Refused(
                 f"cannot resume edit {self.edit_id} ({error}): use --conversation fresh to start over"
@@ -222,6 +227,7 @@ class _Run(ModelCalls):
                 seen = patch_tool.scope_observation(session, files)  # the model may now change what it needs
                 self.ui.event(LoopEvent("observation", observation=seen))
                 meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
+                meta |= {"shown": json.dumps(seen.data["shown"])}
                 self.state = outcome.state.with_turn(Turn("observation", seen.text, meta))
         except RESUMABLE:
             raise
@@ -372,6 +378,15 @@ class _Run(ModelCalls):
 
 def _replies(turns: Sequence[Turn]) -> int:
     return sum(turn.role == "assistant" for turn in turns)
+
+
+def _shown(turns: Sequence[Turn]) -> dict[str, str]:
+    """The files that these turns show, with their blobs; malformed metadata is skipped."""
+    shown: dict[str, str] = {}
+    for turn in turns:
+        with suppress(ValueError, TypeError):
+            shown |= json.loads(turn.meta.get("shown", "{}"))
+    return shown
 
 
 def _objected(state: State) -> bool:

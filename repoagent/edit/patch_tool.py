@@ -57,7 +57,7 @@ def edit_tool(session: EditSession) -> Tool:
             return seen
         more = scope_observation(session, added)
         text = seen.text if seen.ok else f"{seen.text}\n\n{more.text}"
-        return replace(seen, text=text)
+        return replace(seen, text=text, data={**seen.data, **more.data})
 
     return Tool(EDIT, prompt_text(session.form), perform, replay=True, loose=session.loose)
 
@@ -256,7 +256,8 @@ def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation
     """The message that tells the model that it may now change these files, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
     texts += [look_up(session, "read").perform(Action("read", {"path": path})).text for path in paths]
-    return Observation("scope", "\n\n".join(texts), ok=False)
+    blobs = {path: session.draft.sources[path].blob for path in paths}
+    return Observation("scope", "\n\n".join(texts), ok=False, data={"shown": blobs})
 
 
 def _source(session: EditSession, path: str) -> Source | None:

@@ -184,6 +184,26 @@ def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, scri
     assert len(script.prompts) == 2 and files_of_head(repo) == ["README.md", "src/app.py"]
 
 
+READ = '<read path="README.md"/>\n'
+
+
+@pytest.mark.parametrize("first", [REJECTED, BOTH.replace("-    return", "-    returns"), READ, BOTH])
+def test_an_allowed_file_changed_since(
+    repo: GitRepo, run: Run, screen: Open, script: Script, first: str
+) -> None:
+    script.replies(first, BOTH)
+    script.act(1, "kill -9 $PPID")
+    with screen(*COMMAND) as window:
+        if first != READ:
+            window.answer(ASKED, "y\n")
+        if first == BOTH:
+            window.answer(QUESTION, "\x03")
+        window.end()
+    repo.commit("more", **{"README.md": "# Something else\n\nA small repository.\n"})
+    done = run(*COMMAND, "--yes", "--scope", "repo", code=3)
+    assert "README.md has changed since the interruption" in done.err
+
+
 @pytest.mark.parametrize(
     "path", [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
 )
