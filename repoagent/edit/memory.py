@@ -219,6 +219,7 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
         data = content_of(worktree, path)
         memory = before.get(path)
         if data is not None:
+            memory = memory or _renamed(worktree, edit, data, before)
             memory = remember_file(
                 layout_of(worktree), worktree, path, data, memory=memory, commit=edit.commit
             )
@@ -233,6 +234,17 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
                 else:
                     notebook.drop_note(memory.notes, note)
                 append_edit(memory.edits, replace(record, time=timestamp(), state=state))
+
+
+def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
+    """The memory in `before` of a file that is gone, and that had the content `data` before or after the edit."""
+    blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
+    for memory in before.values():
+        if not os.path.lexists(worktree.top / memory.identity.path_in(top)):
+            records = (record for record in read_edits(memory.edits) if record.id == edit.id)
+            if any(blob in (record.source_blob, record.result_blob) for record in records):
+                return memory
+    return None
 
 
 @dataclass

@@ -78,9 +78,21 @@ def test_an_edit_that_renames_and_is_undone(stage: Stage, run: Run, script: Scri
     run("edit", "a.py", "c.py", "rename it", "--yes", "--create", code=0)
     stage.expect({"c.py": "a"}, a="renamed from a.py")
     run("undo", code=0)
-    stage.expect({"a.py": "a"}, a="moved back from c.py")
+    stage.expect({"a.py": "a"}, a="renamed from c.py")
     run("redo", code=0)
-    stage.expect({"c.py": "a"}, a="moved back from a.py")
+    stage.expect({"c.py": "a"}, a="renamed from a.py")
+
+
+def test_an_edit_that_renames_a_file_without_a_memory_and_is_undone(
+    stage: Stage, run: Run, script: Script
+) -> None:
+    script.replies(renamed("a.py", "c.py"))
+    run("edit", "a.py", "c.py", "rename it", "--yes", "--create", code=0)
+    called(stage, a="c.py")
+    for command, path in (("undo", "a.py"), ("redo", "c.py")):
+        run(command, code=0)
+        stage.expect({path: "a"})
+        assert len(read_memories(stage.layout)) == 1
 
 
 @pytest.mark.soak
