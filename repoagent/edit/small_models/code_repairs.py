@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from pathlib import PurePosixPath
 
 from repoagent.edit.prompt.formats import is_rename
 from repoagent.patch.render import diff_ranges
@@ -16,25 +17,35 @@ _PYTHON = re.compile(
     r"(?:import [\w.]+(?: as \w+)?(?:, *[\w.]+(?: as \w+)?)*|from [\w.]+ import [\w*, ]+)\s*(?:#.*)?$"
 )
 
+_SCRIPT = re.compile(
+    r"import\b.*['\"];?\s*$|(?:const|let|var) [\w${}, :]+ = require\(['\"][^'\"]+['\"]\)(?:\.\w+)?;?\s*$"
+)
+_PATTERNS = dict.fromkeys((".py", ".pyi"), _PYTHON) | dict.fromkeys(
+    (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"), _SCRIPT
+)
+
+
+def _import_pattern(path: str) -> re.Pattern[str] | None:
+    return _PATTERNS.get(PurePosixPath(path).suffix)
+
 
 def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
-    """The one-line import statements at the beginning of `lines` of Python, and the remaining lines."""
+    """The one-line import statements at the beginning of `lines`, and the remaining lines."""
+    pattern = _import_pattern(path)
     at = 0
-    while (
-        path.endswith((".py", ".pyi"))
-        and at < len(lines)
-        and (not lines[at].strip() or _PYTHON.match(lines[at]))
-    ):
+    while pattern and at < len(lines) and (not lines[at].strip() or pattern.match(lines[at])):
         at += 1
     imports = [line.rstrip() for line in lines[:at] if line.strip()]
     return (imports, list(lines[at:])) if imports else ([], list(lines))
 
 
-def import_row(lines: Lines) -> int | None:
-    """The row (from 0) at which to insert an import; None if the file does not parse.
+def import_row(path: str, lines: Lines) -> int | None:
+    """The row (from 0) at which to insert an import; None if uncertain.
 
-    The import follows the last one at the beginning of the file or, without imports, the docstring.
+    The import follows the last one at the beginning of the file or, in Python without imports, the docstring.
     """
+    if _import_pattern(path) is _SCRIPT:
+        return max((row + 1 for row, line in enumerate(lines) if _SCRIPT.match(line)), default=None)
     if (tree := _tree(lines)) is None:
         return None
     row = next((row for row, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -47,7 +58,10 @@ def import_row(lines: Lines) -> int | None:
     return row
 
 
-def missing_imports(imports: Lines, lines: Lines) -> list[str]:
+def missing_imports(path: str, imports: Lines, lines: Lines) -> list[str]:
+    if _import_pattern(path) is _SCRIPT:
+        present = {line.strip().rstrip(";").replace('"', "'") for line in lines}
+        return [line for line in dict.fromkeys(imports) if line.rstrip(";").replace('"', "'") not in present]
     statements = ([line.strip()] for line in lines if _PYTHON.match(line.strip()))
     bound = _bound(lines).union(*map(_bound, statements))
     return [line for line in dict.fromkeys(imports) if not _bound([line]) <= bound]

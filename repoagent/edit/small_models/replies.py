@@ -225,10 +225,10 @@ def _part_shown(file: ShownFile, old: _Code, new: _Code) -> Rows | None:
 
 def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[CodePiece]) -> list[CodePiece]:
     """Add the import lines of the answer to the pieces, at the right place in the file."""
-    lines = code_repairs.missing_imports(imports, file.lines)
+    lines = code_repairs.missing_imports(file.path, imports, file.lines)
     if not lines:
         return pieces
-    row = code_repairs.import_row(file.lines)
+    row = code_repairs.import_row(file.path, file.lines)
     if row is None or any(piece.rows is None or piece.rows[0] < row < piece.rows[1] for piece in pieces):
         return [CodePiece(pieces[0].rows, (*lines, "", *pieces[0].lines)), *pieces[1:]]
     after, before = file.lines[row:], file.lines[row - 1 : row] if row else ()

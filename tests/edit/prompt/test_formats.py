@@ -266,7 +266,9 @@ SUM_PRICE = TOTAL.replace("total_price", "sum_price")
 FSUM = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
 WITH_FSUM = SHOP.replace(TOTAL, FSUM).replace("import Path\n", "import Path\nimport math\n")
 PARTS = "".join(f"  part{n}(x) {{\n    return x + {n};\n  }}\n\n" for n in range(60))
-CLASS = f"const fs = require('fs');\n\nclass Many {{\n{PARTS}}}\n"
+PART = "part7(x) {\n  return 2 * x + 7;\n}\n"
+FS, PATH = "const fs = require('fs');\n", "const path = require('path');\n"
+CLASS = f"{FS}\nclass Many {{\n{PARTS}}}\n"
 DOUBLED = CLASS.replace("return x + 7;", "return 2 * x + 7;")
 APP = "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(greet('world'))\n"
 COMMA = APP.replace("'hello ' + name", "f'hello, {name}'")
@@ -295,9 +297,10 @@ GREETED = ("greet with a comma", "src/app.py", (APP, COMMA))
         # names of files
         ("count to 4", "bin/wait-for", (SCRIPT, SCRIPT.replace("2 3", "2 3 4")), ("bin/wait-for", SCRIPT.replace("2 3", "2 3 4"))),
         ("Rename Basket.total_price to Basket.sum_price", "shop.py", (SHOP, SHOP.replace(TOTAL, SUM_PRICE)), ("shop.py", SUM_PRICE)),
-        # an import moves to the other imports; a method of JavaScript
+        # an import moves to the other imports, unless it is there
         ("total_price shall use fsum", "shop.py", (SHOP, WITH_FSUM), ("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{FSUM}")),
-        ("part7 shall double x", "m.js", (CLASS, DOUBLED), ("javascript", "part7(x) {\n  return 2 * x + 7;\n}\n")),
+        ("part7 shall double x", "m.js", (CLASS, DOUBLED), ("javascript", f'const fs = require("fs")\n\n{PART}')),
+        ("part7 shall double x", "m.js", (CLASS, DOUBLED.replace(FS, FS + PATH)), ("javascript", f"{PATH}\n{PART}")),
         # a whole file: below the end of its name or a language, only the first function, twice
         (*GREETED, ("app.py", COMMA)),
         (*GREETED, ("python", COMMA)),
