@@ -46,6 +46,11 @@ def unasked_losses(
             f"Not applied: the change removes {names}, which the request does not name. Keep what can "
             "stay; name what must go in a sentence before the edit, and send the edit again."
         )
+    if loose:
+        from repoagent.edit.small_models.code_repairs import changes_to_frozen
+
+        if frozen := changes_to_frozen(applied.changes, instruction):
+            return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
     for change in applied.changes if loose else ():
         if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:
             continue

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 
 from repoagent.edit.prompt.formats import is_rename
+from repoagent.git.files import FileChange
 from repoagent.patch.render import diff_ranges
 
 Lines = Sequence[str]
@@ -201,10 +202,7 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
     lines = list(new)
     if words := frozen_words(request):
         before, after = _definition_rows(path, old), _definition_rows(path, lines)
-        named = [
-            name for name in before if name in words or (name.rpartition(".")[2] in words and len(name) > 3)
-        ]
-        frozen = [name for name in named if name in after]
+        frozen = [name for name in before if name in after and _is_named(name, words)]
         for name in sorted(frozen, key=after.__getitem__, reverse=True):
             lines[slice(*after[name])] = old[slice(*before[name])]
     lines = _with_lost(path, old, lines, request, source)
@@ -215,10 +213,29 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
     return lines
 
 
+def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
+    """The names of definitions that changed although the instruction forbids it."""
+    words = frozen_words(instruction)
+    names: list[str] = []
+    for change in changes if words else ():
+        if change.path and change.before and change.after is not None:
+            texts = [data.decode("utf-8", "replace").split("\n") for data in (change.before, change.after)]
+            old, new = (
+                {name: lines[slice(*rows)] for name, rows in _definition_rows(change.path, lines).items()}
+                for lines in texts
+            )
+            names += [name for name in old if _is_named(name, words) and new.get(name) != old[name]]
+    return names
+
+
 def frozen_words(instruction: str) -> set[str]:
     """The words in those clauses of a request that say what must not change."""
     clauses = [clause for clause in _CLAUSES.split(f"{instruction} ") if _STAYS.search(clause)]
     return set(re.findall(r"[\w.]+", " ".join(clauses)))
+
+
+def _is_named(name: str, words: set[str]) -> bool:
+    return name in words or (name.rpartition(".")[2] in words and len(name) > 3)
 
 
 def _definition_rows(path: str, lines: Lines) -> dict[str, tuple[int, int]]:

@@ -320,6 +320,16 @@ def test_a_rename_to_another_name_than_requested_is_refused(repo: GitRepo) -> No
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
 
 
+def test_a_block_that_changes_what_must_stay_is_refused(repo: GitRepo) -> None:
+    prepared = prepare_edit(
+        repo, "one returns 3. keep_me stays as it is.", "whole", targets=[Target("t.py")], text=FROZEN
+    )
+    block = "t.py\n<<<<<<< SEARCH\n    return 2\n=======\n    return 4\n>>>>>>> REPLACE\n"
+    seen = answer(prepared, block)
+    assert not seen.ok and "keep_me must stay unchanged, as the request says." in seen.text
+    assert answer(prepared, block.replace("2", "1").replace("4", "3")).ok
+
+
 def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:
     prepared = prepare_edit(repo, "say pytest", "whole", targets=[Target("n.md")], text=MAKE)
     assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
