@@ -126,6 +126,8 @@ def edit(
             outcome = run.run()
         except KeyboardInterrupt:
             ui.interrupted(run.interrupted())
+            if edit_folder(worktree, edit_id).exists():  # the change is made: there is nothing to resume
+                unfinished.forget_edit(dirs, edit_id)
             raise
         finally:
             if not any(turn.role == "assistant" for turn in unfinished.turns_of(run.file)):

@@ -105,6 +105,15 @@ def test_killed_between_the_commit_and_the_memory(repo: GitRepo, edit: Run, run:
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
+def test_interrupted_after_the_commit(repo: GitRepo, edit: Run, run: Run, script: Script) -> None:
+    repo.hook("post-commit", "kill -INT $(ps -o ppid= -p $PPID)\n")
+    script.replies(GREET)
+    done = edit(code=130)
+    assert "interrupted after the change was made" in done.err
+    assert left_behind(repo) == []
+    assert "recorded edit" in run("undo", code=0).err
+
+
 def test_old_requests_are_removed(repo: GitRepo, run: Run, script: Script) -> None:
     sent = repo.top / ".repoagent/sent"
     sent.mkdir(parents=True)
