@@ -116,9 +116,7 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
         return existing
     if not folder or not branch or Path(folder) == worktree.top or current_branch(worktree) == branch:
         return None
-    # if it was removed by hand, git must let go of its branch
-    if _is_own(worktree, folder) and not os.path.lexists(folder):
-        git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
+    _forget_missing(worktree, folder)
     new = ("--", folder, branch) if _has_branch(worktree, branch) else ("-b", branch, "--", folder)
     return _add(worktree, Path(folder), *new)
 
@@ -141,13 +139,21 @@ def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: boo
 
 
 def linked_leftovers(worktree: WorkTree, record: RunRecord) -> str:
-    """What is left of a run's linked work tree, with the command that removes it, for a message; "" for nothing."""
+    """What is left of a run's linked work tree, with the command that removes it, for a message; "" for nothing. A work
+    tree in the git directory that was removed by hand is unregistered."""
     folder, branch = record.worktree, record.branch
     if branch and find_linked(worktree, folder) is not None:
         return f"kept its work tree; `git worktree remove {shlex.quote(folder)}` removes it"
+    _forget_missing(worktree, folder)
     if branch and _has_branch(worktree, branch):
         return f"kept its branch {branch}; `git branch -d {shlex.quote(branch)}` deletes it if it is merged"
     return ""
+
+
+def _forget_missing(worktree: WorkTree, folder: str) -> None:
+    """Unregister a work tree in the git directory whose folder is gone, so that git lets go of its branch."""
+    if _is_own(worktree, folder) and not os.path.lexists(folder):
+        git_output(worktree.top, "worktree", "remove", "--", folder, read_only=False, ok=(0, 128))
 
 
 def _has_branch(worktree: WorkTree, branch: str) -> bool:

@@ -13,7 +13,8 @@ from repoagent.git.transaction.journal import lock_path
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.restore import restore_changes, uncommitted_files
-from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
+from repoagent.tasks.runs.directory import RunRecord
+from repoagent.tasks.worktree import close_linked, create_linked, linked_leftovers, reopen_linked
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, User, committed, diff, go, run_dir, then
 
@@ -221,6 +222,19 @@ def test_a_missing_folder_that_the_user_chose_is_not_recreated(repo: GitRepo, tm
     here = open_worktree(repo.top)
     chosen = create_linked(here, "other", tmp_path / "linked", NAME).top
     shutil.rmtree(chosen)
+    with pytest.raises(Refused, match="already registered"):
+        reopen_linked(here, str(chosen), "other")
+
+
+def test_a_removed_folder_of_a_deleted_run_does_not_keep_its_branch(repo: GitRepo, tmp_path: Path) -> None:
+    here = open_worktree(repo.top)
+    own = create_linked(here, "feature", None, NAME).top
+    chosen = create_linked(here, "other", tmp_path / "linked", NAME).top
+    shutil.rmtree(own)
+    shutil.rmtree(chosen)  # as when its disk is not mounted
+    record = RunRecord(worktree=str(own), branch="feature")
+    assert "`git branch -d feature`" in linked_leftovers(here, record)
+    repo.git("branch", "-d", "feature")
     with pytest.raises(Refused, match="already registered"):
         reopen_linked(here, str(chosen), "other")
 
