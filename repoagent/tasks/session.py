@@ -282,12 +282,20 @@ class RunSession:
     def _refuse_lost(self) -> None:
         """Raise Refused if the run's folder was removed: its changes can no longer be separated from other work."""
         if self.live.lost:
-            name = self.context.run_dir.name
+            run_dir = self.context.run_dir
             files = names_of([change.name for change in self.context.change_set.changes])
+            left = (
+                f"its uncommitted changes ({files}) are still in your files"
+                if files
+                else "nothing is uncommitted"
+            )
             ensure_root(self.context.layout)
+            where = (
+                f"; its conversation is in {run_dir.conversation}" if run_dir.conversation.exists() else ""
+            )
             raise Refused(
-                f"the folder of run {name} was removed (by `git clean -x`, for example), which ended the run; its "
-                f"uncommitted changes are still in your files: {files or 'none'}"
+                f"the folder of run {run_dir.name} was removed (by `git clean -x`, for example), which ended the run: "
+                f"{left}{where}"
             )
 
     def _before_answer(self, state: State) -> Observation | None:

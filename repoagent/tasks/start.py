@@ -25,7 +25,7 @@ from repoagent.git.worktree import WorkTree, gather_facts
 from repoagent.llm.conversation import Turn
 from repoagent.storage.json_files import timestamp
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import names_of, paths_of, quote_unless_plain
+from repoagent.tasks.changes.change_set import INDEX, names_of, paths_of, quote_unless_plain
 from repoagent.tasks.changes.snapshot import settle_command
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
@@ -58,6 +58,13 @@ def start_conversation(
         notices.append(
             f"The files no longer contain your changes to {', '.join(vanished)}: someone undid them. Make "
             "them again if they are still wanted."
+        )
+    edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
+    if edited and not (context.change_set.folder / INDEX).exists():
+        context.change_set.drop(())  # saves the change set, so that this notice appears once
+        notices.append(
+            "This conversation continues without its run's folder, perhaps on another machine: these files may not "
+            "contain the changes it describes, and none of them count as your change. Look at the files first."
         )
     for text in filter(None, notices):
         state = state.with_turn(extra_turn("observation", mask(text), "notice"))

@@ -29,6 +29,7 @@ from repoagent.display_text import plural
 from repoagent.errors import Busy, UsageError
 from repoagent.git.process import defer_signals
 from repoagent.history.index.index import ITSELF
+from repoagent.llm.conversation import read_conversation
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
 from repoagent.llm.usage import cost_text
@@ -39,7 +40,7 @@ from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import AgentType, narrow_type
 from repoagent.tasks.changes.change_set import open_change_set, quote_unless_plain
 from repoagent.tasks.run_context import RunContext, RunRequest, write_spec
-from repoagent.tasks.runs.directory import RunDirectory, RunRecord, new_name
+from repoagent.tasks.runs.directory import LONGEST, RunDirectory, RunRecord, new_name
 from repoagent.tasks.runs.list import Run, list_runs, read_run, subagents_of
 
 AT_ONCE = 6
@@ -165,7 +166,10 @@ def merge_changes(context: RunContext) -> str:
         run = read_run(run.run_dir)  # its lock is free: it has ended
         if _id_of(run.name) not in conversation:
             if run.state in ("done", "answered"):
-                texts.append(_result(run, run.record.text, ok=True))
+                answer = run.record.text
+                if len(answer) >= LONGEST and (full := read_conversation(run.run_dir.conversation)):
+                    answer = full.turns[-1].text if full.turns else answer
+                texts.append(_result(run, answer, ok=True))
             else:
                 texts.append(f"The subagent {_id_of(run.name)} did not finish: {_usage_text(run.record)}.")
         if changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from types import SimpleNamespace
 from unittest.mock import DEFAULT, patch
@@ -129,6 +130,17 @@ def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
     assert outcome.left == ()
 
 
+def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
+    """Only the conversation exists, as in another clone: the model is asked once to look at the files."""
+    killed(repo, EDIT)
+    shutil.rmtree(run_dir(repo).folder)
+    repo.git("checkout", "f.txt")
+    killed(repo, prompt="")
+    outcome, model, _ = go(repo, EDIT, DONE, prompt="")
+    assert model.last_prompt.count("continues without its run's folder") == 1
+    assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
+
+
 @pytest.mark.parametrize("by_command", [False, True])
 def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> None:
     """`git clean -fdx` during a run: the change is reported, and nothing is committed."""
@@ -137,7 +149,8 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
     clean = then(lambda: repo.git("clean", "-q", "-ffdx"), "<run>touch made</run>")
     reply = "<run>git clean -q -ffdx</run>" if by_command else clean
     wishes = {"confine": False, "mode": "ask"} if by_command else {}
-    end = r"was removed .*, which ended the run; its uncommitted changes are still in your files: f\.txt"
+    end = r"was removed .*, which ended the run: its uncommitted changes \(f\.txt\) are still in your files"
+    end += "$" if by_command else "; its conversation is in /"
     with pytest.raises(Refused, match=end):
         go(repo, EDIT, reply, DONE, **wishes)
     assert (repo.read("f.txt"), repo.head(), repo.status()) == (b"two\n", before, " M f.txt\n")
@@ -187,12 +200,14 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
     assert not list(child_dir.folder.rglob(".tmp-*"))
 
 
-def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo) -> None:
+@pytest.mark.parametrize("long", [False, True])
+def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: bool) -> None:
     """Its parent was killed before it stored the answer: it is reported once when the run is resumed."""
     killed(repo, EDIT)
-    answer = "It is in signs.py. The end."
+    answer = "It is in signs.py. " * (500 if long else 1) + "The end."
     for number, state in enumerate(("answered", "failed")):
         child_dir = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
+        append_turns(child_dir.conversation, Turn("user", "where?"), Turn("assistant", answer))
         with live_run(child_dir, RunRecord("where?", kind="explore", parent=NAME)) as live:
             live.turn(turns=2, activity="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
             live.ended(state, answer)
