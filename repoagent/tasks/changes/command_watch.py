@@ -135,10 +135,16 @@ class CommandWatch:
             change_set.add_candidates(candidates)
         self._audit("command", [*changes, *candidates], large)
         snapshot.discard_snapshot(change_set)
-        if untracked := [change for change in candidates if change_set.of(change.name)]:
+        existed = {change.name: change.before is not None for change in change_set.candidates}
+        if untracked := [change for change in candidates if existed.get(change.name) is True]:
             texts.append(
                 f"It changed {describe_changes(untracked)}, which git does not track: that is not part of your "
-                'change unless you use <keep path="FILE"/>; <restore path="FILE"/> undoes it.'
+                'change; <restore path="FILE"/> undoes it.'
+            )
+        if created := [change.name for change in candidates if existed.get(change.name) is False]:
+            texts.append(
+                f"It created {names_of(created)}, which git does not track: that is not part of your change "
+                'unless you use <keep path="FILE"/>.'
             )
         if large:
             texts.append(

@@ -46,9 +46,9 @@ def test_a_command_that_changes_an_untracked_file_is_reported(repo: GitRepo) -> 
     for name in ("notes.txt", "plan.txt"):
         assert f"the command changed {name}, which git does not track; the previous content is kept" in said
     assert "moved.txt" not in said and "moved.txt (deleted)" not in model.last_prompt
-    first = "It changed moved.txt (new), notes.txt, plan.txt (deleted), which git does not track"
-    assert first in model.last_prompt
-    assert model.last_prompt.count("It changed moved.txt, which git") == 1
+    undo = 'that is not part of your change; <restore path="FILE"/> undoes it.'
+    assert f"It changed notes.txt, plan.txt (deleted), which git does not track: {undo}" in model.last_prompt
+    assert model.last_prompt.count("It created moved.txt, which git") == 2
     assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
 
 
