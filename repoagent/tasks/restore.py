@@ -64,7 +64,8 @@ def revert_changes(change_set: ChangeSet, paths: Sequence[str], write: Write) ->
     for change in change_set.all_of(paths):
         current = read_content(top, change.name)
         moved_over = change.is_rename and read_content(top, change.old_path or "") is not None
-        before = merge_content(change_set.worktree, current, change.new, change.old)
+        merged = merge_content(change_set.worktree, current, change.new, change.old)
+        before = merged if current is not None else change.old  # someone deleted it
         if change.name in change_set.overlapping or moved_over or isinstance(before, Conflict):
             overlaps.append(change.name)
         else:

@@ -139,6 +139,13 @@ def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: Change
     assert [change.name for change in again(change_set).changes] == ["new"]
 
 
+def test_a_deleted_candidate_is_restored(change_set: ChangeSet) -> None:
+    change_set.add_candidates([change("notes", b"mine\n", b"mine\nmore\n"), change("new", None, b"1\n")])
+    written: list[FileChange] = []
+    assert revert_changes(change_set, ["notes", "new"], written.extend) == ()
+    assert [(one.old, one.path, one.after) for one in written] == [(None, "notes", b"mine\n")]
+
+
 def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     write(change_set, "f", OLD, ONE)
     (change_set.worktree.top / "f").chmod(0o755)
