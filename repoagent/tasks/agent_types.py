@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
             raise Refused(f"has the invalid name {name!r}; use lowercase letters, digits and dashes")
         description, instructions = text_field(fields, "description"), body.strip()
         if not description or not instructions:
-            raise Refused("needs a description in its front matter, and instructions below")
+            missing = "instructions below its" if description else "description in its"
+            raise Refused(f"has no {missing} front matter")
         mode_name = text_field(fields, "mode")
         mode = next((mode for mode in MODES if mode_name == mode), None)
         if mode_name and mode is None:
@@ -99,14 +101,16 @@ def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
         limits: dict[str, Any] = {}
         for key, limit in _LIMITS.items():
             if number := text_field(fields, key):
-                is_whole = limit in ("turns", "tokens")
-                if not re.fullmatch(r"\d{1,15}" if is_whole else r"\d{1,12}(\.\d+)?", number):
+                is_whole, limits[limit] = limit in ("turns", "tokens"), -1
+                with suppress(ValueError):
+                    limits[limit] = int(number) if is_whole else float(number)
+                if not 0 <= limits[limit] < 1e15:  # also NaN
                     raise Refused(f"has `{key}: {number}`; use a {'whole ' * is_whole}number, 0 or more")
-                limits[limit] = int(number) if is_whole else float(number)
         allowed = None if tools is None else frozenset(filter(None, names))
         model = text_field(fields, "model") or None
         if name in types:
-            raise Refused(f"has the same name, {name}, as a built-in type or another of yours")
+            which = "a built-in type" if name in BUILT_IN else "another of your types"
+            raise Refused(f"has the same name, {name}, as {which}")
         return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)
 
     for type_ in read_all(folder, "agent", read, warn):

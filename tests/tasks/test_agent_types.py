@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,7 +85,13 @@ def test_a_users_type_is_read_and_does_not_replace_a_built_in_type(tmp_path: Pat
     assert wide.limits == Limits(turns=5, cost=0.5) and wide.instructions == "Do all of it."
     assert (less.tools, less.model, less.mode) == ({"read", "outline"}, None, "read-only")
     assert types["explore"] == BUILT_IN["explore"] and types["last"] == replace(wide, name="last")
-    assert len(warnings) == 2 and all("as a built-in type or another" in warning for warning in warnings)
+    assert len(warnings) == 2 and "as a built-in" in warnings[0] and "as another of your types" in warnings[1]
+
+
+@pytest.mark.parametrize(("number", "cost"), [(".5", 0.5), ("5.", 5), ("1e1", 10), ("+3", 3), ("1_0", 10)])
+def test_a_cost_may_be_any_python_number(tmp_path: Path, number: str, cost: float) -> None:
+    types, warnings = find(tmp_path, one=f"---\ndescription: x\nmax_cost: {number}\n---\nx\n")
+    assert (types["one"].limits, warnings) == (Limits(cost=cost), [])
 
 
 def test_each_broken_type_is_skipped_with_one_warning(tmp_path: Path) -> None:
@@ -94,11 +101,12 @@ def test_each_broken_type_is_skipped_with_one_warning(tmp_path: Path) -> None:
         "bare": "Just words.\n", "no-words": "---\nname: no-words\n---\nx\n", "empty": "---\ndescription: x\n---\n\n",
         "mode": "---\ndescription: x\nmode: all\n---\nx\n", "turns": "---\ndescription: x\nmax_turns: 1.5\n---\nx\n",
         "cost": "---\ndescription: x\nmax_cost: nan\n---\nx\n", "tools": "---\ndescription: x\ntools: {a: b}\n---\nx\n",
+        "many": "---\ndescription: x\nmax_tokens: 1e3\n---\nx\n", "less": "---\ndescription: x\nmax_time: -1\n---\nx\n",
         "Name": "---\ndescription: x\n---\nx\n", "list": "---\ndescription: [x]\n---\nx\n",
         "large": "---\ndescription: x\n---\n" + "x" * 33_000, "README": "no agent",
     })  # fmt: skip
     assert types == BUILT_IN
-    assert len(warnings) == 11 and all(warning.endswith("skipped it") for warning in warnings), warnings
+    assert len(warnings) == 13 and all(warning.endswith("skipped it") for warning in warnings), warnings
 
 
 def test_the_prompt_lists_the_types_up_to_a_limit() -> None:
