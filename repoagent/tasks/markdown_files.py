@@ -146,6 +146,8 @@ class MarkdownFolder:
             text = data.decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
             raise Refused("is not UTF-8") from error
+        if "\0" in text:
+            raise Refused("is not text")
         return text
 
 

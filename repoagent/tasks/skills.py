@@ -93,8 +93,10 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
                 raise Refused(f"has no {FILE}")
             fields, _ = front_matter(text)
             name, description = text_field(fields, "name"), text_field(fields, "description")
-            if not description or not _NAME.fullmatch(name) or name != path.name:
-                raise Refused("needs a description and the name of its folder (letters, digits and dashes)")
+            if not name or not description:
+                raise Refused(f"has no {'description' if name else 'name'} in its front matter")
+            if not _NAME.fullmatch(name) or name != path.name:
+                raise Refused(f"has the name {name!r}; use that of its folder, in letters, digits and dashes")
             return Skill(name, description, path, source)
 
         for skill in read_all(source, "skill", read, warn):

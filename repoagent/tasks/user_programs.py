@@ -142,10 +142,12 @@ def plugin_tools(
             )
             path = Path(os.path.normpath(located or ""))
             real = Path(os.path.realpath(path))
-            if not path.is_absolute() or not real.is_file() or not os.access(real, os.X_OK):
-                raise Refused("is neither the absolute path of an executable file nor a program on PATH")
+            if not path.is_absolute() or not real.is_file():
+                raise Refused("is neither the absolute path of a file nor a program on PATH")
             if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
                 raise Refused("is in the work tree, where a run could change it; move it elsewhere")
+            if not os.access(real, os.X_OK):
+                raise Refused(f"is not executable; run `chmod +x {path}`")
             ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
             if not ran.ok:
                 printed = cut_at_word(one_line(ran.errors or ran.output), 200)
@@ -179,12 +181,14 @@ def read_description(output: str) -> Description:
         given = json_files.decode(Description, {"name": "", "text": "", "args": None, **value})
     except TypeError as error:
         raise Refused(f"has an invalid description ({error})") from error
-    has_names = NAME.fullmatch(given.name) and all(map(_ARGUMENT.fullmatch, given.args or ()))
-    if not has_names or not one_line(given.text) or not 0 < given.timeout <= LONGEST_TIMEOUT:  # also NaN
-        raise Refused(
-            "has an invalid description: `name` and arguments must be words of letters, digits and dashes, `text` a "
-            f"line, and `timeout` at most {LONGEST_TIMEOUT:g} seconds"
-        )
+    valid = {
+        "`name`; use lowercase letters, digits and dashes": NAME.fullmatch(given.name),
+        "`text`; use a line of text": one_line(given.text),
+        f"`timeout`; use a number of seconds up to {LONGEST_TIMEOUT:g}": 0 < given.timeout <= LONGEST_TIMEOUT,
+        **{f"argument name {name!r}": _ARGUMENT.fullmatch(name) for name in given.args or ()},
+    }
+    if invalid := next((text for text, is_valid in valid.items() if not is_valid), ""):
+        raise Refused(f"has a description without a valid {invalid}")
     args = given.args
     if args is not None:
         args = {name: cut_at_word(one_line(text), 120) for name, text in args.items()}

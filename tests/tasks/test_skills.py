@@ -30,14 +30,14 @@ def ask(skills: tuple[Skill, ...], **args: str) -> Observation:
     return skill_tool(skills).perform(Action("skill", args))
 
 
-NAMED = "needs a description and the name of its folder"
 BROKEN = {  # the text of a skill, and the warning
     "no-front": ("# text", "no front matter"),
-    "no-name": ("---\ndescription: x\n---\n", NAMED),
-    "no-words": ("---\nname: no-words\n---\n", NAMED),
-    "other-name": ("---\nname: another\ndescription: x\n---\n", NAMED),
-    "odd name": ("---\nname: odd name\ndescription: x\n---\n", NAMED),
+    "no-name": ("---\ndescription: x\n---\n", "no name"),
+    "no-words": ("---\nname: no-words\n---\n", "no description"),
+    "other-name": ("---\nname: another\ndescription: x\n---\n", "the name 'another'; use that"),
+    "odd name": ("---\nname: odd name\ndescription: x\n---\n", "the name 'odd name'"),
     "a-list": ("---\nname: a-list\ndescription: [x]\n---\n", "description that is not text"),
+    "nul": ("---\nname: nul\ndescription: x\n---\n\0", "not text"),
     "large": ("---\nname: large\ndescription: x\n---\n" + "x" * (64 * 1024), "larger than 65,536 bytes"),
 }
 
