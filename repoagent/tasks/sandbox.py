@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
@@ -142,11 +143,12 @@ def confined_check(
 
 
 def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
-    hidden = HiddenFiles(worktree, off_limits.off_limits_gate(worktree.top, ()))
+    # cached because all tracked files are looked up before each command
+    hidden = HiddenFiles(worktree, cache(off_limits.off_limits_gate(worktree.top, ())))
     main, hidden_in_main = worktree.main_top, None
     if worktree.is_linked and main is not None:
         main_tree = worktree._replace(top=main, git_dir=worktree.common_dir)
-        hidden_in_main = HiddenFiles(main_tree, off_limits.off_limits_gate(main, ()))
+        hidden_in_main = HiddenFiles(main_tree, cache(off_limits.off_limits_gate(main, ())))
     return Confinement(policy, hidden, sandbox, hidden_in_main)
 
 

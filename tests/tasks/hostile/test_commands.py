@@ -153,7 +153,9 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
 def test_hidden_files_are_updated(repo: GitRepo) -> None:
     repo.commit("Begin", **{".gitignore": "out/\nx/out2/\n", "src/a.py": "a\n"})
     worktree = open_worktree(repo.top)
-    withheld = HiddenFiles(worktree, off_limits_gate(repo.top, ()))
+    run_dir = RunDirectory(layout_of(worktree), "run-1")
+    settings = load_settings(run_dir.layout, flags={})
+    withheld = create_confinement(worktree, settings, RunRequest("x", "run-1"), run_dir).hidden
     assert withheld() == {}
     repo.write("src/.env", "x\n")
     assert withheld() == {"src/.env": ""}
