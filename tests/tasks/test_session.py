@@ -275,6 +275,18 @@ def test_in_a_repository_without_a_commit(repo: GitRepo) -> None:
     assert (outcome.kind, repo.git("ls-tree", "-r", "--name-only", "HEAD")) == ("done", "FIRST.md\n")
 
 
+def test_tolerances_of_a_hunk_are_reported(repo: GitRepo) -> None:
+    repo.commit(**{"f.txt": "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"})
+    hunks = '@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -7,2 +7,2 @@\n "seven" is it\n-eight\n+8\n'
+    outcome, model, user = go(repo, f"```diff\n--- a/f.txt\n+++ b/f.txt\n{hunks}", DONE)
+    remark = (
+        "Hunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; the file's own was kept."
+    )
+    unclosed = "The fence of the diff was not closed; the diff was read to the end of the answer."
+    text = f"Applied: f.txt:1, f.txt:7.\n{remark}\n{unclosed}"
+    assert (outcome.kind, user.observations[0].text) == ("done", text) and f"{text}\n" in model.last_prompt
+
+
 def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     kept = "The commit message is kept: send only `<finish>`"
     outcome, model, _ = go(repo, f"{EDIT}<run>false</run>\n{DONE}", FINISH, mode="auto")
