@@ -92,6 +92,7 @@ _SHEET_KINDS = {
 _SHEET_COMMENTS = frozenset({"comment", "js_comment"})
 _CLOSED = frozenset({"declaration", "string_value", "plain_value", "selectors", "keyframes_statement"})
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
+_BRACE = re.compile(rb"(?<!#)\{")  # of a block, not of an interpolation such as `#{$name}`
 _RULE_HEAD = 1000  # bytes
 _RULE_NAME = 80
 
@@ -104,18 +105,18 @@ def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
         node, parent, comments = pending.pop()
         start, end = node.start_byte, node.end_byte
         kind = _SHEET_KINDS.get(node.type)
-        brace = text.find(b"{", start, end)
+        brace = _BRACE.search(text, start, end)
         if kind is not None:
-            head = text[start : end if brace < 0 else brace][:_RULE_HEAD]
+            head = text[start : brace.start() if brace else end][:_RULE_HEAD]
             head = (_COMMENT.sub(b"", head) if b"/*" in head else head).rstrip(b"; \t\r\n")
-            if not head or (kind == "selector" and brace < 0):
+            if not head or (kind == "selector" and not brace):
                 continue
             name = printable_line(head, _RULE_NAME)
             signature = name if kind == "selector" else printable_line(head)
             parent = nested_symbol(parent, name, kind, line_range(node, comments, text), signature)
             symbols.append(parent)
-            brace = text.find(b"{", brace + 1, end) if brace >= 0 else -1
-        if (brace < 0 and node is not root) or node.type in _CLOSED:
+            brace = brace and _BRACE.search(text, brace.end(), end)
+        if (not brace and node is not root) or node.type in _CLOSED:
             continue
         inside: list[_Item] = []
         comments = ()

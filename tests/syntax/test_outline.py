@@ -139,6 +139,8 @@ CASES = [
      "@layer one, two;\n",
      "selector a, b > d 3-10; selector a, b > d.&:hover 8-9; rule @media (min-width: 1px) 11-13; "
      "selector @media (min-width: 1px).x 12-12; rule @keyframes k 14-14; rule @layer one, two 15-15"),
+    # interpolation as in SCSS, whose grammar is not installed
+    ("a.css", ".icon-#{$name} {\n  a: b;\n}\n", "selector .icon-#{$name} 1-3"),
     # one-line functions as arguments are left out
     ("a.tsx",
      "function View() {\n  useKeys([{ key: 'a', callback: () => go() }]);\n"
