@@ -78,7 +78,11 @@ def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | Non
     line, message = python_error
     if first < line <= last_after + 1:
         return f"{path} would no longer parse as python: line {line}: {message}.", True
-    return f"{path} would no longer parse as {language}: {_describe(added[0])}.", True
+    where = ""
+    if before is not None and not first <= added[0].line <= last_after:
+        place = f"around line {first + 2}" if last_after - first < 3 else f"on lines {first + 2}-{last_after}"
+        where = f" (the change is {place})"
+    return f"{path} would no longer parse as {language}: {_describe(added[0])}{where}.", True
 
 
 def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:

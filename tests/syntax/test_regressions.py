@@ -9,6 +9,7 @@ from repoagent.syntax.parser import error_count
 from repoagent.syntax.regressions import parses_worse
 
 PYTHON = b"def f(x):\n    return x\n\n\ndef g():\n    pass\n"
+LONG = b"f=() => {\n" + b"  a()\n" * 8 + b"}\ng()\n"
 BROKEN = PYTHON.replace(b"f(x)", b"f(x")
 # C that the grammar does not understand in two places, none of them an error.
 MACROS = (
@@ -67,6 +68,8 @@ def test_junk_does_not_delay_the_check() -> None:
         ("a.c", MACROS, MACROS.replace(b"return x;", b"return (x;"), "`)` is missing on line 14"),
         ("a.c", MACROS, MACROS.replace(b"\t\tx++;\n\t}\n", b"\t\tx++;\n"), "`}` is missing"),
         ("a.c", MACROS, MACROS.replace(b"\treturn 0;\n}\n", b"\treturn 0;\n}\n}\n"), "line 8"),
+        # the parser reports the end of the file
+        ("a.js", LONG, LONG.replace(b"{\n", b"{\n  if (x) {\n"), "on line 12, in the construct that starts on line 1 (the change is around line 2)"),
         # below the change, an error moves with its line
         ("a.js", b"let = 3;\nh();\n@ x;\n", b"f();\ng(1;\nh();\n@ x;\n", "`)` is missing on line 2"),
         ("u.py", "x = 1\n".encode("utf-16"), "x = (1\n".encode("utf-16"), "line 1"),
