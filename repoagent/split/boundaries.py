@@ -214,25 +214,26 @@ def blank_before(text: bytes, line: int) -> bool:
 
 
 _TYPE = re.compile(rb"\b(?:type|lang)\s*=\s*[\"']?([\w/+.-]+)", re.IGNORECASE)
+_WHOLE = {"html_block": "html", "minus_metadata": "yaml"}
 _SCRIPT = re.compile(rb"javascript|module|ecmascript|babel|jsx?$", re.IGNORECASE)
 
 
 def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
-    """The language embedded in a leaf: HTML in Markdown, a script or a style sheet in HTML; otherwise None. `text` is
-    the parsed text."""
-    if node.type == "html_block":
-        return "html"
+    """The language embedded in a leaf: HTML and front matter in Markdown, a script or a style sheet in HTML; otherwise
+    None. `text` is the parsed text."""
+    if node.type in _WHOLE:
+        return _WHOLE[node.type]
     parent = node.parent
     if parent is None or node.type != "raw_text":
         return None
-    if parent.type == "style_element":
-        return "css"
     named = _TYPE.search(text[parent.start_byte : node.start_byte][:400])
+    if parent.type == "style_element":
+        return "css" if named is None or b"css" in named[1] else None
     if named is None or _SCRIPT.search(named[1]):
         return "javascript"
-    if b"json" in named[1]:
+    if b"json" in named[1] or named[1] == b"importmap":
         return "json"
-    return "typescript" if named[1] in (b"ts", b"tsx") else None
+    return "typescript" if named[1] in (b"ts", b"tsx") else "html" if b"html" in named[1] else None
 
 
 # A small cost by the size of the next node: candidates that are equally good keep their order after an edit elsewhere.

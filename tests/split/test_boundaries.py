@@ -95,6 +95,25 @@ def test_embedded_code_larger_than_a_segment_is_opened() -> None:
     assert len(inner) >= 2 and all(page.startswith(b"// f", segment.start) for segment in inner)
 
 
+KEYS = repeated("k@:\n  a: 1\n  b: 2\n", 20)
+PARAGRAPHS = repeated("<p>One @</p>\n<p>Two</p>\n", 20)
+ENTRIES = "{\n" + ",\n".join(f'"k{n}": {{\n"a": 1\n}}' for n in range(20)) + "\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "begins"),
+    [
+        ("a.md", f"---\n{KEYS}---\n# Title\n", "k"),
+        ("a.html", f'<script type="importmap">\n{ENTRIES}</script>\n', '"k'),
+        ("a.html", f'<script type="text/html">\n{PARAGRAPHS}</script>\n', "<p>"),
+    ],
+)  # fmt: skip
+def test_embedded_language(path: str, text: str, begins: str) -> None:
+    data = text.encode()
+    inner = [part for part in segments(path, data, target=150)[1:] if part.boundary == "embedded"]
+    assert len(inner) >= 2 and all(data.startswith(begins.encode(), part.start) for part in inner)
+
+
 @pytest.mark.parametrize(
     ("path", "text", "begins"),
     [
