@@ -29,6 +29,7 @@ from repoagent.review.change import (
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
 
 SUBMODULE = "160000"
+CACHED = 256 << 20  # bytes of texts
 BRANCH_COMMITS = 300  # of a branch; a longer branch is more than one piece of work
 BRANCH_SECONDS = 0.15
 MESSAGES = 500  # commits of a range whose messages are read
@@ -253,6 +254,7 @@ class GitTexts(ChangedTexts):
     all_as_text: bool = False
     _hunks: dict[str, tuple[ChangedLines, ...]] | None = None
     _blobs: dict[str, bytes | None] = field(default_factory=dict)
+    _size: int = 0  # of the blobs
 
     def old(self, file: ChangedFile) -> bytes | None:
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
@@ -301,7 +303,12 @@ class GitTexts(ChangedTexts):
 
     def _blob(self, blob: str) -> bytes | None:
         if blob and blob not in self._blobs:
-            self._blobs[blob] = read_blob(self.top, blob)
+            data = read_blob(self.top, blob)
+            self._size += len(data or b"")
+            if self._size > CACHED:
+                self._blobs.clear()
+                self._size = len(data or b"")
+            self._blobs[blob] = data
         return self._blobs[blob] if blob else None
 
 
