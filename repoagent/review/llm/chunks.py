@@ -7,7 +7,8 @@ reviewed version, whatever the work tree contains.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -221,14 +222,20 @@ def blocks_of(view: FileView) -> list[ReviewBlock]:
     return blocks
 
 
-def pack_blocks(blocks: Iterable[ReviewBlock], budget: int) -> list[tuple[ReviewBlock, ...]]:
+def pack_blocks(blocks: Sequence[ReviewBlock], budget: int) -> list[tuple[ReviewBlock, ...]]:
     """Combine the blocks, in order, into parts of at most about `budget` tokens and FILES files. A larger block is a
-    part of its own."""
+    part of its own. A file that fits into one part is not split, unless much of the previous part would stay empty."""
     parts: list[list[ReviewBlock]] = []
+    sizes: Counter[str] = Counter()
+    for block in blocks:
+        sizes[block.path] += block.tokens
     for block in blocks:
         part = parts[-1] if parts else []
-        paths = {other.path for other in part} | {block.path}
-        if not part or sum(other.tokens for other in part) + block.tokens > budget or len(paths) > FILES:
+        used, paths = sum(other.tokens for other in part), {other.path for other in part}
+        size = block.tokens
+        if block.path not in paths and sizes[block.path] <= budget < 2 * used:
+            size = sizes[block.path]
+        if not part or used + size > budget or len(paths | {block.path}) > FILES:
             parts.append([block])
         else:
             part.append(block)
