@@ -13,16 +13,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.errors import Refused, UsageError
-from repoagent.git.objects import resolve_commit
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import WorkTree, is_full_id
-from repoagent.review.change import Change
-from repoagent.review.finding import RULES
-from repoagent.review.read_diff import ChangeSelector, merge_base, read_change
 from repoagent.storage.atomic import write_whole
+
+if TYPE_CHECKING:
+    from repoagent.review.change import Change
 
 HOOKS = ("pre-commit", "commit-msg", "pre-push")
 MARK = "# repoagent hook"
@@ -245,6 +244,8 @@ def changes_of(
     commit-msg, the staged change has the message in the file `arguments[0]`. Raises UsageError if the message cannot be
     read, and what `read_change` raises.
     """
+    from repoagent.review.finding import RULES
+    from repoagent.review.read_diff import ChangeSelector, read_change
 
     def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:
         change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"))
@@ -286,6 +287,9 @@ def pushed_refs(worktree: WorkTree, remote: str, lines: bytes) -> tuple[list[Pus
     Each of `lines` has the local ref, its object, the remote ref and its object. Skips deleted refs, objects that are
     not commits, and commits that the remote is known to have: nothing is fetched.
     """
+    from repoagent.git.objects import resolve_commit
+    from repoagent.review.read_diff import merge_base
+
     pushed: dict[tuple[str, str], PushedRef] = {}
     notes = []
     tips: list[str] | None = None

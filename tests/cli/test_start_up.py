@@ -31,6 +31,7 @@ COMMANDS = "repoagent.cli.commands."
         ("", [], set()),
         ("config --help", [f"{COMMANDS}config"], {"json", "subprocess", "tomlkit"}),
         ("neighbors a.txt", [f"{COMMANDS}neighbors"], {"subprocess"}),
+        ("hook status", [f"{COMMANDS}hook"], {"subprocess"}),
     ],
 )
 def test_only_what_is_used_is_imported(
@@ -43,6 +44,7 @@ def test_only_what_is_used_is_imported(
     assert "repoagent.cli.app" in loaded
     assert [name for name in loaded if name.startswith(COMMANDS)] == commands
     assert not HEAVY.intersection(loaded) - slow
+    assert "repoagent.review.read_diff" not in loaded
 
 
 def test_version_takes_less_than_one_and_a_half_bare_click_programs(tmp_path: Path) -> None:
