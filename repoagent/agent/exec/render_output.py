@@ -23,7 +23,6 @@ _ESCAPE = re.compile(
     r"\x1b\[[0-9;:<=>?]*[ -/]*[@-~]"  # a control sequence
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # a title, a link
     r"|\x1b[ -/]*[0-~]?"
-    r"|[^\b]\x08"
 )
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -32,9 +31,22 @@ def render_line(line: str) -> str:
     """What a terminal shows last of one line, without its newline, its escape sequences and what was drawn over."""
     if not _ACTS.search(line):
         return line
-    drawn = [_ESCAPE.sub("", text).rstrip(" ") for text in _TO_START.split(line)]
-    last = next(filter(None, reversed(drawn)), "")
+    drawn = (_erased(_ESCAPE.sub("", text)).rstrip(" ") for text in reversed(_TO_START.split(line)))
+    last = next(filter(None, drawn), "")
     return _ACTS.sub(lambda match: display_text.visible_form(match[0]), last)
+
+
+def _erased(text: str) -> str:
+    """The text, where each backspace erases the character before it."""
+    if "\b" not in text:
+        return text
+    shown: list[str] = []
+    for char in text:
+        if char != "\b":
+            shown.append(char)
+        elif shown:
+            shown.pop()
+    return "".join(shown)
 
 
 def show_output(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
@@ -72,7 +84,8 @@ def _rendered(data: bytes) -> str:
 # A pipe whose reader stops early, and a condition: with `pipefail`, a match in `make | grep -q error && ...` would make
 # `make` fail.
 _STOPS_EARLY = re.compile(
-    r"\|&?\s*(head\b|([efz]?grep|rg)\s+(-\w*[qmlL]|--(quiet|silent|max-count|files-with)))"
+    r"\|&?\s*(?:\w+=[^\s|]*\s+)*(?:[^\s|]*/)?"
+    r"(head\b|read\b|([efz]?grep|rg)\b[^|;&\n]*?\s(-\w*[qmlL]|--(quiet|silent|max-count|files-with)))"
 )
 _FLOW = re.compile(r"&&|\|\||\b(if|while|until)\b|(^|[\s;(])!\s|\bset\s+-\w*e", re.MULTILINE)
 
@@ -82,15 +95,19 @@ def bash_options(command: str) -> list[str]:
     return [] if _STOPS_EARLY.search(command) and _FLOW.search(command) else ["-o", "pipefail"]
 
 
+_MEANINGS = dict.fromkeys(["grep", "egrep", "fgrep", "rg"], "no match") | dict.fromkeys(
+    ["diff", "cmp"], "they differ"
+)
+
+
 def explain_exit_code(text: str, exit_code: int | None, output: str) -> str:
     """What exit code 1 of the command `text` means if it is not a failure ("no match"); "" if it may be a failure,
     because a command in `text` does more than read, or reports an error in `output`."""
     reading = read_command(text)
     commands = [command for command in reading.commands if command.words]
-    names = {command.name for command in commands}
-    failed = exit_code != 1 or reading.doubt or any(f"{name}: " in output for name in names)
-    if failed or not all(map(only_reads, commands)):
+    others = [command for command in commands if command.name not in _MEANINGS]
+    if exit_code != 1 or reading.doubt or not all(map(only_reads, others)):
         return ""
-    if names & {"grep", "egrep", "fgrep", "rg"}:
-        return "no match"
-    return "they differ" if names & {"diff", "cmp"} else ""
+    if any(f"{command.name}: " in output for command in others):
+        return ""
+    return next((_MEANINGS[command.name] for command in reversed(commands) if command not in others), "")

@@ -22,7 +22,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.exec import process
 from repoagent.agent.exec.process import command_environment
-from repoagent.agent.exec.render_output import explain_exit_code, render_line
+from repoagent.agent.exec.render_output import bash_options, explain_exit_code, render_line
 from repoagent.agent.exec.tools import CommandRunner
 from tests.llm.helpers import gone, soon
 
@@ -73,7 +73,7 @@ PIPES = [
     ("false | tail -1 && echo passed", False, "exit 1, no output"),
     ("yes | head -1", True, "exit 0\n"),
     ("yes | head -1 && echo after", True, "after"),
-    ("yes | grep -q y && echo there || echo not there", True, "\nthere"),
+    ("yes | grep -i -q y && echo there || echo not there", True, "\nthere"),
     ("grep -rn nothing . | sort | head", True, "exit 1: no match"),
     ("grep nothing missing | wc -l", False, "exit 2"),
     ("cat missing | grep nothing", False, "exit 1"),
@@ -291,7 +291,7 @@ def test_limit_of_the_sandbox_is_reported(tools: CommandTools) -> None:
 
 RENDERED = {
     "plain\r": "plain", "10%\r20%\r100%": "100%", "longer\rab": "ab", "done\r\x1b[?25h": "done", "longer\r\x1b[Kab": "ab", "a\x1b[1;31mb\x1b[0mc": "abc",
-    "|\b/\b-\b": "", "A\bAB\bB": "AB", "\x1b]0;title\x07x": "x", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link", "x\x1b[1Gy": "y",
+    "|\b/\b-\b": "", "A\bAB\bB": "AB", "abc\b\bX": "aX", "copy 1/2\b\b\b2/2": "copy 2/2", "\b\bx": "x", "\x1b]0;title\x07x": "x", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link", "x\x1b[1Gy": "y",
     "bell\x07": "bell^G", "tab\tstays": "tab\tstays", "\x1b(Bx\x1b=y": "xy", "\x1b[": "", "ü\r€": "€",
 }  # fmt: skip
 
@@ -305,11 +305,27 @@ def test_control_characters_are_removed(line: str) -> None:
     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in render_line(line))
 
 
+STOPS_EARLY = """
+grep -q y ¦ grep -i -q y ¦ grep y -q ¦ grep -E -m 1 y ¦ grep --color=never -q y ¦ LC_ALL=C grep -q y ¦ LC_ALL=C A=b rg y --quiet
+/usr/bin/head ¦ head -n1 ¦ read line ¦ egrep -il y
+"""
+READS_ALL = "grep y ¦ grep -n y ¦ grep y | sort -m ¦ grep y; cat -l ¦ sort -q ¦ grep y header ¦ cat head ¦ grep --color=never y"
+
+
+def test_pipefail_is_off_for_a_condition_on_a_pipe_whose_reader_stops_early() -> None:
+    for reader in STOPS_EARLY.replace("\n", "¦").strip("¦").split("¦"):
+        assert not bash_options(f"yes |{reader} && echo yes"), reader
+        assert bash_options(f"yes |{reader}"), reader
+    for reader in READS_ALL.split("¦"):
+        assert bash_options(f"yes |{reader} && echo yes"), reader
+
+
 MEANINGS = {
     "no match": """
-grep -rn foo src ¦ cd src && rg foo ¦ cat a.txt | grep foo | head -5 ¦ ls src; grep -n foo a.txt
+grep -rn foo src ¦ cd src && rg foo ¦ cat a.txt | grep foo | head -5 ¦ ls src; grep -n foo a.txt ¦ grep foo a 2>/dev/null
+¦ diff a b; grep foo a > found.txt
 """,
-    "they differ": "diff a b ¦ ls a && cmp a b",
+    "they differ": "diff a b ¦ ls a && cmp a b ¦ grep foo a; diff a b > changes.diff",
     "": "pytest -q && grep foo log ¦ make | grep error ¦ $TOOL | grep foo ¦ git diff --quiet ¦ git grep x ¦ python3 x.py",
 }
 
@@ -319,6 +335,7 @@ def test_exit_code_that_is_not_a_failure() -> None:
         for command in commands.split("¦"):
             assert explain_exit_code(command.strip(), 1, "") == meaning, command
     assert explain_exit_code("grep -rn foo src", 2, "") == ""
+    assert explain_exit_code("grep -n x a; diff a b", 1, "1: grep: x") == "they differ"
     assert explain_exit_code("cat gone | grep foo", 1, "cat: gone: No such file or directory") == ""
     error = "bash: line 1: cd: gone: No such file or directory"
     assert explain_exit_code("cd gone && grep foo a", 1, error) == ""
