@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import http.client
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from importlib.resources import files
 
@@ -29,7 +31,12 @@ _TEXT = re.compile(
     r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
     r"|application/(json5|jsonlines|ld-json|graphql|x-sh|x-tex|x-python)|message/.+|.+\+xml"
 )
-_CODECS = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252", "cp1252", "utf-16"}
+# Only these codecs are used: some others of Python are very slow on a long text, or do not decode text.
+_CODECS = re.compile(
+    r"utf-?8|utf-?16(-?[bl]e)?|utf-?32(-?[bl]e)?|(us-)?ascii|iso-?8859-?\d+|latin-?\d+|windows-?\d{3,4}|cp\d{3,4}"
+    r"|koi8-?[rtu]|gb2312|gbk|gb18030|big5(-?hkscs)?|euc-?(jp|kr)|shift[-_]?jis|iso-2022-(jp|kr)|mac-?[a-z]+|tis-?620"
+)
+_ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 Wrap = Callable[[Sequence[str]], list[str]]
 
@@ -37,7 +44,10 @@ Wrap = Callable[[Sequence[str]], list[str]]
 def readable(page: WebPage, wrap: Wrap) -> str:
     """Return the text of `page`. Raises UsageError if the page is not text. `wrap` turns the HTML parser's command
     line into one that runs it in a sandbox."""
-    codec = page.charset if page.charset in _CODECS else ""
+    try:
+        codec = codecs.lookup(page.charset).name if _CODECS.fullmatch(page.charset) else ""
+    except LookupError:  # an unknown encoding with a valid name
+        codec = ""
     start = page.data[:1024].lstrip().lower()
     looks_like_html = not page.kind and start.startswith((b"<!doctype html", b"<html"))
     if page.kind not in _HTML and not looks_like_html:
@@ -108,12 +118,17 @@ class Browser:
         seconds = round(time.monotonic() - began, 3)
         facts = {"status": page.status, "bytes": len(page.data)}
         self.audit({**event, "at": str(page.url), **facts, "seconds": seconds})
+        if not page.ok and page.kind not in _HTML:
+            with suppress(UsageError):  # for example an image: only the status matters
+                text = readable(page, self.wrap)[:_ERROR_TEXT]
         sentences = [f"Redirected to {page.url}."] if page.url != url else []
         if not page.ok:
             name = http.client.responses.get(page.status, "")
             sentences.append(f"The status was {f'{page.status} {name}'.strip()}.")
         if page.cut:
             sentences.append(f"Only the first {web_fetch.LARGEST >> 20} MB were read.")
+        if page.broken:
+            sentences.append("The response ended early.")
         if text.strip():
             sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
         elif page.ok:

@@ -161,6 +161,7 @@ class WebPage:
     charset: the `charset` parameter of the content type; "" if there is none.
     data: the decompressed body.
     cut: whether the rest of the body was dropped.
+    broken: whether the response ended early.
     """
 
     url: Url
@@ -169,6 +170,7 @@ class WebPage:
     charset: str
     data: bytes
     cut: bool = False
+    broken: bool = False
 
     @property
     def ok(self) -> bool:
@@ -207,6 +209,9 @@ def not_public(url: Url, address: str) -> UsageError:
     return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
 
 
+_CODES = re.compile(r"^\[[^\]]*\] (certificate verify failed: )?| \(_ssl\.c:\d+\)$")  # in a message
+
+
 def _request(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
     """The response at `url`, and the target of its redirect or "". Raises UsageError."""
     results: list[tuple[WebPage, str] | Exception] = []
@@ -232,7 +237,8 @@ def _request(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
     elif not isinstance(result, httpx2.NetworkError | OSError):
         failure = f"invalid response from {url.site} ({type(result).__name__})."
     else:
-        failure = f"could not reach {url.site}: {str(result).rstrip('.') or type(result).__name__}."
+        why = _CODES.sub("", str(result)).rstrip(".") or type(result).__name__
+        failure = f"could not reach {url.site}: {why}."
     raise UsageError(failure) from result
 
 
@@ -267,15 +273,20 @@ def _exchange(url: Url, net: Network, deadline: float) -> tuple[WebPage, str]:
             packing = response.headers.get("content-encoding", "").strip().lower()
             if not location and packing not in {"", "identity", "gzip", "deflate"}:
                 raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
-            body, cut = bytearray(), False
-            for data in () if location else response.iter_bytes():
-                body += data
-                cut = len(body) > net.largest or response.num_bytes_downloaded > net.largest
-                if cut:
-                    break
-                if time.monotonic() > deadline:
-                    raise TimeoutError
+            body, cut, broken = bytearray(), False, False
+            try:
+                for data in () if location else response.iter_bytes():
+                    body += data
+                    cut = len(body) > net.largest or response.num_bytes_downloaded > net.largest
+                    if cut:
+                        break
+                    if time.monotonic() > deadline:
+                        raise TimeoutError
+            except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
+                if not body:
+                    raise UsageError("the response ended early.") from error
+                broken = True
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             charset = (response.charset_encoding or "").lower()
-            page = WebPage(url, response.status_code, kind, charset, bytes(body[: net.largest]), cut)
+            page = WebPage(url, response.status_code, kind, charset, bytes(body[: net.largest]), cut, broken)
             return page, location

@@ -9,6 +9,7 @@ import signal
 import socket
 import socketserver
 import ssl
+import struct
 import threading
 import time
 import zlib
@@ -259,8 +260,7 @@ def _again_and_again(connection: socket.socket) -> None:
     (b"nonsense\r\n\r\n", "invalid response from http://one.test"),
     (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000 + b"\r\n\r\n", "invalid response from http://one.test"),
     (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 60_000 + b"\r\n", "invalid response from http://one.test"),
-    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "invalid response from http://one.test"),
-    (answer(b"half", content_length="10"), "invalid response from http://one.test"),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "the response ended early"),
     (answer(b"no gzip", content_encoding="gzip"), "invalid response from http://one.test"),
     (answer(b"x", content_encoding="br"), "the response has the encoding br, which was not requested"),
     (answer(b"%PDF-1.7", content_type="application/pdf"), "is of type application/pdf; only pages and text"),
@@ -289,13 +289,35 @@ def test_size_of_a_page_is_limited_after_decompression(bench: Bench) -> None:
     assert "unpacked" in bench("http://one.test:port/deflated").text
 
 
+def test_response_that_ends_early(bench: Bench) -> None:
+    def reset(connection: socket.socket) -> None:
+        connection.sendall(answer(b"half", content_length="10"))
+        time.sleep(0.2)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    for page in (answer(b"half", content_length="10"), reset):
+        bench.site.pages = {"/": page}
+        seen = bench()
+        assert seen.ok and "half" in seen.text and "The response ended early." in seen.text
+
+
+def test_refused_connection(bench: Bench) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        seen = bench(f"http://one.test:{closed.getsockname()[1]}/")
+    assert not seen.ok and ": Connection refused." in seen.text
+
+
 def test_other_statuses(bench: Bench) -> None:
     for status in ("404 Not Found", "500 Oh No", "302 Found", "999 What"):
-        bench.site.pages = {"/": answer(b"why", status)}
+        bench.site.pages = {"/": answer(b'{"why": "so"}', status, content_type="application/json")}
         seen = bench()
-        assert not seen.ok and f"The status was {status[:3]}" in seen.text
-        assert "why" not in seen.text and "Oh No" not in seen.text
-        assert bench.events[-1]["status"] == int(status[:3])
+        assert not seen.ok and f"The status was {status[:3]}" in seen.text and '"why": "so"' in seen.text
+        assert "Oh No" not in seen.text and bench.events[-1]["status"] == int(status[:3])
+    for body, kind in ((b"<p>why", "text/html"), (b"why", "image/png")):
+        bench.site.pages = {"/": answer(body, "404 Not Found", content_type=kind)}
+        assert bench().text == "The status was 404 Not Found."
     bench.site.pages = {"/": answer(b"", "204 No Content")}
     seen = bench()
     assert seen.ok and "The page has no text" in seen.text and bench.events[-1]["status"] == 204
@@ -306,7 +328,18 @@ ENCODED = [
     ("grün", "utf-8", "text/plain"),
     ("grün", "utf-8", "text/plain; charset=idna"),
     ("grün", "utf-8", "text/plain; charset=cp99999"),
+    ("grün", "utf-8", "text/plain; charset=latin99"),
+    ("grün", "utf-8", "text/plain; charset=punycode"),
     ("grün", "utf-8-sig", "text/plain"),
+    ("grün", "latin-1", "text/plain; charset=latin1"),
+    ("zielona łąka", "iso-8859-2", "text/plain; charset=iso-8859-2"),
+    ("10 €", "iso-8859-15", "text/plain; charset=ISO-8859-15"),
+    ("zielona łąka", "cp1250", "text/plain; charset=windows-1250"),
+    ("зелёный", "koi8-r", "text/plain; charset=KOI8-R"),
+    ("日本語", "shift_jis", "text/plain; charset=Shift_JIS"),
+    ("中文", "gbk", "text/plain; charset=gbk"),
+    ("grün", "utf-16-le", "text/plain; charset=utf-16le"),
+    ("<p>eins</p><p>зелёный", "cp1251", "text/html; charset=windows-1251"),
     ("grün", "utf-16", "text/plain; charset=utf-16"),
     ("<meta charset=koi8-r><p>eins</p><p>grün", "latin-1", "text/html; charset=windows-1252"),
     ("<p>eins</p><p>grün", "utf-8", "text/html; charset=cp99999"),
@@ -361,7 +394,7 @@ def test_certificates(bench: Bench, tmp_path: Path) -> None:
     down = answer(b"", "302 Found", location=f"http://one.test:{site.port}/")
     site.pages = {"/": answer(b"safe"), "/down": down}
     for url, options, expected in (
-        ("https://one.test:port/", {}, "self-signed certificate"),
+        ("https://one.test:port/", {}, ": self-signed certificate."),
         ("https://one.test:port/", {"trust": trust}, "safe"),
         ("https://two.test:port/", {"trust": trust}, "certificate is not valid for"),
         ("https://one.test:port/down", {"trust": trust}, "not encrypted; such redirects are not followed"),
