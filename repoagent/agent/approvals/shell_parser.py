@@ -22,7 +22,7 @@ from repoagent.agent.approvals.shell_words import (
 
 LARGEST = 16 * 1024  # bytes of a text: in the worst case tree-sitter takes a second for it
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*!$-]|\{(?:[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*])\})")
-_PLAIN = re.compile(r"(?:[^ \t\n;&|()<>'\"\\$`]|'[^']*'|\\[^\n])+")
+_PLAIN = re.compile(r"(?:[^ \t\n;&|()<>'\"\\$`]|'[^']*'|\\[^\n]|\$(?=[ \t\n]|\Z))+")
 _QUOTED = re.compile(r"(?:[^\"\\$`]|\\.|\$(?![A-Za-z0-9_?#@*!$({\[\\-]))+", re.DOTALL)
 _BLANKS = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)*")
 _REDIRECTION = re.compile(r"\d{0,3}(<<<|<<|&>>|&>|>>|>\||>&|<&|<>|>(?!\()|<(?!\())")
@@ -100,7 +100,7 @@ class _Strict:
         elif text.startswith("`", at):
             raise Unsure("it contains backticks; use $(...)")
         elif text.startswith("$", at):
-            raise Unsure("it contains arithmetic, $'...' or ${...} with an operator")
+            raise Unsure("it contains arithmetic, $'...', ${...} with an operator, or an unquoted $")
         else:
             raise Unsure(
                 "a quote is not closed, a line ends within a word, or it defines a function or an array"
@@ -194,7 +194,7 @@ class _Strict:
             end = _HERE_END.fullmatch(target)
             if self.heredoc or self.depth > 1 or not end:
                 raise Unsure(
-                    "use only one here-document, with a quoted delimiter (<<'EOF') and not in $(...)"
+                    "use only one here-document, not in $(...), with `<<` (not `<<-`) and a quoted delimiter (<<'EOF')"
                 )
             self.heredoc = end[1] or end[2]
         elif operator != "<<<":

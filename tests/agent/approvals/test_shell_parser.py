@@ -36,6 +36,9 @@ FOUND = [
     ("for f in a b; do rm $f; done", ["rm $f"]),
     ("while true; do ls; done", ["true", "ls"]),
     ("! ls", ["ls"]),
+    ("grep foo$ a", ["grep foo$ a"]),
+    ("grep -c ^$ a | head -$", ["grep -c ^$ a", "head -$"]),
+    ("X=a$ grep 'a b'$ c\nls $", ["grep a b$ c", "ls $"]),
     ("{ ls; make; }", ["ls", "make"]),
     ("timeout 5 nice -n 3 make test", ["timeout 5 nice -n 3 make test", "nice -n 3 make test", "make test"]),
     ("bash -c 'git log; rm x'", ["bash -c git log; rm x", "git log", "rm x"]),
@@ -69,7 +72,7 @@ def test_commands_in_ambiguous_text_are_found_with_a_doubt() -> None:
 
 
 DOUBTFUL = [
-    "$X a", '"$@"', "*/rm x", "{rm,x}", "~/rm x", "`echo rm` x", "$(echo rm) x", "r$'m' x", "a[$(x)]=1",
+    "$X a", '"$@"', "*/rm x", "{rm,x}", "~/rm x", "`echo rm` x", "$(echo rm) x", "r$'m' x", "ls a$\\\n(rm x)", "ls a$/b", "a[$(x)]=1",
     "echo $((x))", "echo $[x]", "echo ${!x}", "echo ${x@P}", "[[ $x -eq 1 ]]", "[ -v x ]", "[ a -o -v 'a[$(x)]' ]",
     "printf -v x y", "alias ls=rm\nls", "shopt -s expand_aliases", "trap 'rm x' EXIT", "source f", ". f", "set -- a",
     "eval $x", "time ! rm x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
@@ -83,6 +86,10 @@ def test_text_that_can_hide_a_command_is_doubtful() -> None:
     for text in DOUBTFUL:
         assert read_command(text).doubt, text
         assert "git log" not in commands_of(text)  # but a look-alike
+
+
+def test_reason_of_a_here_document_names_the_operator() -> None:
+    assert "not `<<-`" in read_command("cat <<-'E'\nE").doubt
 
 
 def test_redirections_and_assignments_are_parsed() -> None:
@@ -148,7 +155,7 @@ def test_deep_and_long_texts_are_parsed_quickly() -> None:
 
 
 PIECES = ["s1", "s2", "'", '"', "\\", "\n", ";", "|", "&", " ", "$(", ")", "`", "#", "<<E\n", "\nE\n", "<<'E'", "{ ", "; }", "(",
-          "if ", "; then ", "; fi", "; do ", "; done", "for x in a b", "$x", "${x:-$(s2)}", "$'", "<(", ">f", "<f", "2>&1", "<<<",
+          "if ", "; then ", "; fi", "; do ", "; done", "for x in a b", "$x", "$", "${x:-$(s2)}", "$'", "<(", ">f", "<f", "2>&1", "<<<",
           "bash -c '", "eval ", "env ", "xargs ", "X=1 ", "*", "[ a ]", "time ", "s1() ", "\\\n", "\t", "é", "{s1,s2}", "command ",
           "\r", "\u00a0", "!", "a#b", "|&", ";;", "$[1]", "${", "}", "alias s1=s2\n", "a[$(s2)]=1", "-", "="]  # fmt: skip
 
