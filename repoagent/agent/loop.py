@@ -325,8 +325,9 @@ class _Run:
                 return ""
         names = ", ".join(name for name in self.tools if name != EDIT)
         problem = (
-            f"code blocks and calls in this form are not performed; write a tag ({names}), or a patch, as described "
-            "at the start."
+            f"code blocks and calls in this form are not performed; write a tag ({names})"
+            + (", or a patch" if EDIT in self.tools else "")
+            + ", as described at the start."
         )
         return reply.foreign and problem + " If it is your answer, send it again." * (
             reply.foreign == "block"

@@ -183,9 +183,11 @@ _SHELL_BLOCK = re.compile(
 )
 # the tags of tools in other programs
 _CALL = re.compile(
-    r"^[ \t]*<(?:\w+:)?(?:tool_calls?|function_calls?|tool_use|invoke|run|bash|sh|shell|cmd|execute_\w+|run_\w+|read"
-    r"|cat|(?:read|view|open|write|create|edit)_file|view|write_to_file|apply_\w+|replace_in_file|str_replace\w*|search|grep"
-    r"|rg|search_files|\w+_search|files|glob|ls|list_\w+|finish|attempt_completion|submit|python|browse)(?=[\s/>])",
+    r"^[ \t]*<(?:\w+:)?(?:tool_calls?|function_calls?|tool_use|invoke|run|bash|sh|shell|cmd|execute_(?:command|bash)"
+    r"|run_(?:command|shell_command|terminal_cmd)|read|cat|(?:read|view|open|write|create|edit)_file|edit|view|write_to_file"
+    r"|apply_(?:diff|patch)|replace_in_file|str_replace(?:_editor|_based_edit_tool)?|search|grep|rg|search_files"
+    r"|(?:grep|codebase)_search|files|glob|ls|list_(?:files|dir|directory)|finish|attempt_completion|submit|python|browse)"
+    r"(?=[\s/>])",
     re.MULTILINE,
 )
 

@@ -220,9 +220,11 @@ FOREIGN = (
     "<bash>ls -l</bash>",
     "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>",
     '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>',
+    '<tool_call>{"name": "read", "arguments": {"path": "a.py"}}',
     '<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>',
     "<str_replace path='a'>x</str_replace>",
     "<browse url='https://a.org'/>",
+    "I run it.\n<python>print(1)</python>",
     FENCE,
 )
 
@@ -234,6 +236,12 @@ def test_foreign_call_is_not_an_answer() -> None:
         problem = game.agent.last_seen()
         assert problem.startswith("Nothing in your last reply was performed: ") and "write a tag (" in problem
         assert ("send it again" in problem) is (reply == FENCE)
+
+
+def test_advice_on_a_foreign_call_names_a_patch_only_if_there_are_edits() -> None:
+    tools = Table([]).tools()
+    assert "read, run), or a patch, as" in play(FOREIGN[0], ON, tools=tools).agent.last_seen()
+    assert "read, run), as" in play(FOREIGN[0], ON, tools=tools[:2]).agent.last_seen()
 
 
 def test_repeated_shell_block_is_the_answer() -> None:
@@ -253,6 +261,8 @@ def test_answer_with_code_is_an_answer() -> None:
         "T is generic:\n<T> is its parameter.",
         '{"name": "bash", "arguments": {"command": "ls"}}',
         "<details>\nmore\n</details>\n\nThat is all.",
+        "The template has\n<list_item name='a'>one</list_item>",
+        "The element is\n<run_id>5</run_id>\n<apply_filter/>\n<image_search/>",
         "```python\nprint(1)\n```",
     ):
         assert play(reply).outcome.kind == "answered", reply
