@@ -301,3 +301,23 @@ def test_edit_of_the_user_is_reported_once(file: Path) -> None:
     more = (*turns, *talk(file, '<task n="4" state="active"/>')[1:])
     assert plan_from(more, TOOLS).text == file.read_text()
     assert more[-1].text.startswith("4 is active: also this")
+
+
+ACTIONS = st.builds(
+    lambda form, word, n: form.format(word=word, n=n),
+    st.sampled_from(
+        ['<task add="{word}"/>', '<task n="{n}" state="{word}"/>', '<task n="{n}">{word}</task>']
+    ),
+    st.sampled_from(["done", "active", "dropped", "open"]),
+    st.sampled_from(["1", "2", "3"]),
+)
+
+
+@given(st.lists(st.lists(ACTIONS, max_size=3), max_size=6))
+@settings(max_examples=25)
+def test_rebuilt_plan_equals_the_file(
+    tmp_path_factory: pytest.TempPathFactory, replies: list[list[str]]
+) -> None:
+    file = tmp_path_factory.mktemp("plan") / "plan.md"
+    turns = talk(file, *("\n".join(reply) for reply in replies if reply))
+    assert plan_from(turns, TOOLS).tasks == read_plan(file).tasks
