@@ -10,59 +10,41 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from repoagent.agent.approvals.policy import ApprovalRequest, Mode
-from repoagent.agent.loop import LoopEvent
 from repoagent.api.results import EditResult, Neighbors, Split, edit_result, neighbors_result
 from repoagent.config.layers import load_settings
 from repoagent.config.options import find_or_refuse
 from repoagent.config.settings import Settings
-from repoagent.edit.apply import apply, parse_bindings, read_patch_input
-from repoagent.edit.commit import without_claims
-from repoagent.edit.edit import edit
-from repoagent.edit.guards.off_limits import off_limits_gate
-from repoagent.edit.model_setup import ModelSetup, model_setup
-from repoagent.edit.request import EditRequest, Target, parse_target
-from repoagent.edit.ui import NonInteractive, Proposal
-from repoagent.edit.undo import redo, undo
-from repoagent.edit.unfinished import settle_unfinished
 from repoagent.errors import UsageError
 from repoagent.git.files import Source, no_such_file, read_source
 from repoagent.git.transaction.results import Options
-from repoagent.git.undo import UndoResult
 from repoagent.git.worktree import WorkTree, layout_of, open_at_head, open_worktree, relative_path
-from repoagent.history.commit_summaries import add_summaries, read_summaries
-from repoagent.history.file_history import HistoryReport, read_history
-from repoagent.history.neighbors import neighborhood
-from repoagent.llm.model import Model
-from repoagent.llm.open_model import NoModel, choose_model
 from repoagent.llm.registry import provider_of
-from repoagent.llm.usage import Limits
-from repoagent.memory.search.passages import Kind
-from repoagent.memory.search.search import SearchOptions, SearchResult, answer_query, parse_query
-from repoagent.review.finding import Report
-from repoagent.review.read_diff import ChangeSelector, How, read_change
-from repoagent.review.review import ReviewSession, review
-from repoagent.review.untrusted_change import settings_before
-from repoagent.split.folder_writer import create_split
-from repoagent.split.pack import TARGET_BYTES
-from repoagent.split.source import SourceText, SplitOptions, check_options, check_text, new_index
 from repoagent.storage.layout import send_to
-from repoagent.syntax.outline import Outline, check_language, outline_of
-from repoagent.tasks.check import check_of
-from repoagent.tasks.run_context import NonInteractiveRun, RunOutcome, RunRequest, run_limits
-from repoagent.tasks.runs.directory import new_name, open_run_directory
-from repoagent.tasks.worktree import run_in_worktree
-from repoagent.uses.report import answer_uses
-from repoagent.uses.symbols import UsesAnswer
 
 if TYPE_CHECKING:
     from git import Blob, Diff, Repo
 
+    from repoagent.agent.approvals.policy import ApprovalRequest, Mode
+    from repoagent.agent.loop import LoopEvent
     from repoagent.api.gitpython import Revision
+    from repoagent.edit.model_setup import ModelSetup
+    from repoagent.edit.request import EditRequest, Target
+    from repoagent.edit.ui import NonInteractive, Proposal
+    from repoagent.git.undo import UndoResult
+    from repoagent.history.file_history import HistoryReport
+    from repoagent.llm.model import Model
+    from repoagent.llm.usage import Limits
+    from repoagent.memory.search.passages import Kind
+    from repoagent.memory.search.search import SearchResult
+    from repoagent.review.finding import Report
+    from repoagent.review.read_diff import How
+    from repoagent.syntax.outline import Outline
+    from repoagent.tasks.run_context import RunOutcome
+    from repoagent.uses.symbols import UsesAnswer
 
 StrPath = str | os.PathLike[str]
 Files = StrPath | Sequence[StrPath]
-Decide = Callable[[Proposal], bool]
+Decide = Callable[["Proposal"], bool]
 Hear = Callable[[str], None]
 
 log = logging.getLogger("repoagent")
@@ -142,6 +124,8 @@ class Repository:
     ) -> Neighbors:
         """The files that change together with `files` (or folders), best score first. `min_score` is between 0 and 1.
         Builds and updates the history index. Raises UsageError for a path or a revision that does not exist."""
+        from repoagent.history.neighbors import neighborhood
+
         at, limit = _revision(revision), _at_least_1(limit)
         answer = neighborhood(self._worktree, self._paths(files), at, limit=limit, min_score=min_score)
         return neighbors_result(answer)
@@ -151,6 +135,9 @@ class Repository:
         it defines and other files use. Returns at most `limit` files per symbol, and at most `limit` symbols per file.
         Matches by name; omits withheld files. Raises UsageError for an unknown symbol or file, Refused for a file that
         may not be read."""
+        from repoagent.edit.guards.off_limits import off_limits_gate
+        from repoagent.uses.report import answer_uses
+
         withheld = off_limits_gate(self.top, ())
         return answer_uses(
             self._worktree, os.fspath(what), withheld, limit=_at_least_1(limit), path_of=self._path
@@ -162,17 +149,23 @@ class Repository:
 
         Raises NothingDone for a path without commits, UsageError for a path that never existed.
         """
+        from repoagent.history.file_history import read_history
+
         at, limit = _revision(revision), _at_least_1(limit)
         history = read_history(self._worktree.top, self._path(file), revision=at, limit=limit)
         paths = layout_of(self._worktree)
         if not paths.summaries.is_dir():
             return history
+        from repoagent.history.commit_summaries import add_summaries, read_summaries
+
         summaries = read_summaries(paths.summaries, history.steps)
         return replace(history, steps=add_summaries(history.steps, summaries))
 
     def outline(self, file: StrPath, *, language: str | None = None) -> Outline:
         """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed if the file name
         does not imply it. Raises UsageError for a file without an outline: binary, too large or without a grammar."""
+        from repoagent.syntax.outline import check_language, outline_of
+
         if language is not None:
             check_language(language)
         source, data = self.read(file)
@@ -197,6 +190,10 @@ class Repository:
         Raises UsageError for a missing file and an unknown language, Refused for a binary file and for a folder with
         edited segments.
         """
+        from repoagent.split.folder_writer import create_split
+        from repoagent.split.pack import TARGET_BYTES
+        from repoagent.split.source import SourceText, SplitOptions, check_options, check_text, new_index
+
         options = SplitOptions(target_bytes or TARGET_BYTES, natural, language)
         check_options(options)
         source, data = self.read(file)
@@ -214,6 +211,8 @@ class Repository:
 
         Raises UsageError for a query without words, Busy while another process builds the index.
         """
+        from repoagent.memory.search.search import SearchOptions, answer_query, parse_query
+
         if not parse_query(query).words:
             raise UsageError(f"the query {query!r} has no words to search for")
         paths = self._paths(files)
@@ -243,6 +242,10 @@ class Repository:
         Raises UsageError for a change that does not exist, NothingDone for an empty `git.DiffIndex`; with a model also
         ModelError, LimitReached.
         """
+        from repoagent.review.read_diff import ChangeSelector, read_change
+        from repoagent.review.review import ReviewSession, review
+        from repoagent.review.untrusted_change import settings_before
+
         own = None if model is True else model
         merged = self._settings(settings, model=own)
         if model is True and (name := merged.text_or_none("review.model")):
@@ -309,6 +312,10 @@ class Repository:
         Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (the change does not apply, or is
         not allowed), ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
         """
+        from repoagent.edit.edit import edit
+        from repoagent.edit.request import parse_target
+        from repoagent.edit.ui import NonInteractive
+
         if not instruction.strip():
             raise UsageError("empty instruction: describe what to change")
         merged = self._settings(settings, model=model, check=check)
@@ -360,6 +367,11 @@ class Repository:
         Raises NothingDone if it is already applied, or if `decide` returns False; Refused (its `details()` name the
         hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
+        from repoagent.edit.apply import apply, parse_bindings, read_patch_input
+        from repoagent.edit.commit import without_claims
+        from repoagent.edit.request import Target
+        from repoagent.edit.ui import NonInteractive
+
         merged = self._settings(settings, check=check)
         blobs = []
         for name, blob in (sources or {}).items():
@@ -421,6 +433,10 @@ class Repository:
 
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and the changes
         are kept, and the same `name` resumes it."""
+        from repoagent.tasks.run_context import NonInteractiveRun, RunRequest, run_limits
+        from repoagent.tasks.runs.directory import new_name, open_run_directory
+        from repoagent.tasks.worktree import run_in_worktree
+
         merged = self._settings(settings, model=model, **{"run.mode": mode})
         if name is None and not prompt.strip():
             raise UsageError("empty prompt: describe the task")
@@ -455,15 +471,21 @@ class Repository:
         is reverted in a new commit. Raises NothingDone if there is no edit to undo, Refused if it cannot be undone, and
         Busy if another program is changing the repository.
         """
+        from repoagent.edit.undo import undo
+
         self._settle()
         return undo(self._worktree, edit_id)
 
     def redo(self, edit_id: str | None = None) -> UndoResult:
         """Redo the edit that was undone last, or the edit with this id. Raises what `undo` raises."""
+        from repoagent.edit.undo import redo
+
         self._settle()
         return redo(self._worktree, edit_id)
 
     def _settle(self) -> None:
+        from repoagent.edit.unfinished import settle_unfinished
+
         settle_unfinished(self._worktree, lambda sentence: log.info("recovered: %s", sentence), self._warn)
 
     def _path(self, path: StrPath) -> str:
@@ -537,6 +559,9 @@ def _commit_options(commit: bool | Options) -> Options:
 def _edit_request(
     settings: Settings, instruction: str, targets: tuple[Target, ...], commit: bool | Options, **more: Any
 ) -> EditRequest:
+    from repoagent.edit.request import EditRequest
+    from repoagent.tasks.check import check_of
+
     return EditRequest(
         instruction, targets, check=check_of(settings), parse_check=settings.switch("edit.parse_check"),
         sensitive=settings.texts("edit.sensitive"), commit=_commit_options(commit), **more,
@@ -561,6 +586,9 @@ def _open_model(
 ) -> ModelSetup:
     """The model and its meter; appends sentences for the user to `notes`. Raises ModelError, also if a model is
     `needed` and none is configured, and UsageError for an invalid limit and for `manual`, which needs a terminal."""
+    from repoagent.edit.model_setup import model_setup
+    from repoagent.llm.open_model import NoModel, choose_model
+
     own = None if model is None or isinstance(model, str) else model
     try:
         asks = own is None and provider_of(choose_model(settings).spec).answered_by == "user"

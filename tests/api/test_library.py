@@ -33,6 +33,9 @@ def says(*replies: str) -> Scripted:
 
 
 ONE_TURN = {"max_turns": 1}
+NOT_AT_THE_IMPORT = tuple(
+    f"repoagent.{package}" for package in ("agent", "edit", "history", "memory", "review", "tasks")
+)
 EDIT = f"<commit>Greet with a comma</commit>\n```diff\n{PATCH}```\n"
 
 
@@ -51,6 +54,16 @@ def test_the_import_is_light_and_the_names_are_there() -> None:
     code = "import sys; old = set(sys.modules); import repoagent; print(*sorted(set(sys.modules) - old))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["repoagent"]
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("import repoagent", "from repoagent import Repository")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = done.stdout.split()
+    assert not {"anthropic", "asyncio", "git", "json", "rich", "tomlkit", "tree_sitter", "unidiff"} & set(
+        loaded
+    )
+    own = [name for name in loaded if name.startswith("repoagent")]
+    assert len(own) <= 30 and not [name for name in own if name.startswith(NOT_AT_THE_IMPORT)]
     for name in repoagent.__all__:
         assert getattr(repoagent, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Repo'"):
