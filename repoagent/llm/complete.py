@@ -88,6 +88,7 @@ class Fallback:
 
 
 ATTEMPTS = 5
+LONGEST_REPLY = 16_000_000  # characters, over all continuations
 CONTINUATIONS = 3
 LONGEST_WAIT = 120.0  # seconds; a longer wait is an error
 
@@ -149,6 +150,10 @@ def complete(
 
     def hear(streamed: StringIO, piece: str) -> None:
         streamed.write(piece)
+        if len(text) + streamed.tell() > LONGEST_REPLY:
+            raise ModelError(
+                f"the reply from {model.spec} is too long and was discarded: ask for a smaller change"
+            )
         on_text(piece)
 
     def one_reply() -> Reply:

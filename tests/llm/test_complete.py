@@ -6,7 +6,7 @@ import pytest
 
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.complete import ATTEMPTS, Fallback, complete
-from repoagent.llm.model import Model, Reply, Retryable, Usage
+from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price, estimate_usage
 from tests.llm.conftest import Start
@@ -122,6 +122,20 @@ def test_limits_hold_for_retries_and_continuations() -> None:
         with pytest.raises(kind, match=words):
             listener.run(model, Meter(Limits(turns=turns)))
         assert (len(model.seen), listener.slept) == (turns, slept)
+
+
+def test_an_endless_reply_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(Scripted):
+        def complete(self, request: Request, on_text: OnText) -> Reply:
+            for _ in range(100):
+                on_text("x" * 100)
+            return Reply("x" * 300, "length")
+
+    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
+    heard: list[str] = []
+    with pytest.raises(ModelError, match="too long and was discarded"):
+        complete(Endless([]), ask(), Meter(), on_text=heard.append)
+    assert len("".join(heard)) == 1_000
 
 
 PRICES = {"a/one": Price(1e6, 0), "b/two": Price(1e3, 0)}
