@@ -62,6 +62,7 @@ _STATUS_OF = {
 }
 # What servers mean by a general status: the statuses, what the body contains in lower case, and the meaning.
 _MEANINGS = (
+    ({405}, "", 404),  # a wrong base URL
     (
         {*range(400, 429), *range(430, 500)},
         r"maximum context|context length|context size|context window|context limit|prompt is too long"

@@ -174,7 +174,7 @@ class OpenAIModel:
     ) -> ModelError:
         """The error for a response; a Retryable if the next attempt can omit the fields that the server rejects."""
         endpoint = self.endpoint
-        if "input" in body and error.status in {404, 405}:
+        if "input" in body and error.status in {404, 405} and error.code != "model_not_found":
             self.without.add(RESPONSES)
             change: str | None = "has no Responses API: continuing with Chat Completions"
         else:

@@ -250,6 +250,7 @@ PERMANENT = [
     (raw(b"\xff\xfe\x00binary"), "does not speak"),
     (chunks('event: message_start\ndata: {"type": "message_start"}\n\n'), "does not speak"),
     (chunks('{"message": {"content": "a"}, "done": false}\n', '{"done": true}\n'), "does not speak"),
+    (status(405, "Method Not Allowed"), "(Method Not Allowed): check the name, or check providers.testing.base_url in your configuration"),
     (status(404, "no such path"), "/v1 has no testing/test-model (no such path): check the name, or check providers.testing.base_url in your configuration"),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.errors import UsageError
+from repoagent.errors import ModelError, UsageError
 from repoagent.llm.complete import complete
 from repoagent.llm.model import Message, Part, ReplyBlocks, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.openai import OpenAIModel
@@ -218,6 +218,9 @@ def test_a_server_without_responses_gets_chat_completions(serve: Start) -> None:
     reply = complete(model, OFFERED, Meter(), sleep=lambda seconds: None)
     assert reply.text == "from chat"
     assert server.paths == ["/v1/responses"]
+    server = serve([status(404, "The model `gpt-6-test` does not exist", error="model_not_found")])
+    assert "has no testing/gpt-6-test (The model" in str(refused(thinker(server), ModelError, OFFERED))
+    assert len(server.requests) == 1
 
 
 # Images and PDFs.
