@@ -38,32 +38,34 @@ class DatabaseSchema(NamedTuple):
     tables: str
 
     def create(self, connection: sqlite3.Connection) -> None:
-        """Create the tables, within the caller's transaction."""
+        """Create the tables in place of all others, within the caller's transaction."""
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rootpage"
+        for (name,) in connection.execute(tables).fetchall():  # virtual tables first: they drop others
+            connection.execute('DROP TABLE IF EXISTS "{}"'.format(name.replace('"', '""')))
         for statement in self.tables.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {self.application}")
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether the file has these tables; False if it is empty. Raises DatabaseUnusable for a newer version of the
-        schema, and DatabaseDamaged for any other file."""
+        """Whether the file has these tables; False if it is empty or has an older version of the schema. Raises
+        DatabaseUnusable for a newer version, and DatabaseDamaged for any other file."""
         objects = "SELECT count(*) FROM sqlite_schema"
         programs = f"{objects} WHERE type IN ('trigger', 'view')"  # we create none, and others' need not end
         application, version, tables, foreign = (
             int(connection.execute(query).fetchone()[0])
             for query in ("PRAGMA application_id", "PRAGMA user_version", objects, programs)
         )
-        if not (application or version or tables):
+        is_ours = application == self.application
+        if not (application or version or tables) or (is_ours and version < self.version):
             return False
-        if application == self.application and version > self.version:
+        if is_ours and version > self.version:
             raise DatabaseUnusable(
                 f"{path} has format version {version}, newer than the supported {self.version}; "
                 "update repoagent or delete the file"
             )
-        if application != self.application:
+        if not is_ours:
             raise DatabaseDamaged("wrong application id")
-        if version < self.version:
-            raise DatabaseDamaged(f"old format version {version}")
         if foreign:
             raise DatabaseDamaged("it has triggers or views")
         return True

@@ -39,12 +39,16 @@ def test_threads_that_create_a_database_at_once_do_not_set_it_aside(tmp_path: Pa
     assert messages == ["opened"] * 80
 
 
-def test_a_database_of_an_older_version_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "items.db"
-    open_database(path, SCHEMA, pytest.fail).close()
-    with pytest.raises(DatabaseDamaged, match="old format version 1"):
-        open_database(path, SCHEMA._replace(version=2), pytest.fail)
-    assert open_to_read(path, SCHEMA._replace(version=2)) is None
+def test_a_database_of_an_older_version_is_made_again(tmp_path: Path) -> None:
+    path, newer = tmp_path / "items.db", SCHEMA._replace(version=2)
+    with closing(open_database(path, SCHEMA, pytest.fail)) as older:
+        older.execute("INSERT INTO item VALUES (1)")
+        older.execute("""CREATE VIRTUAL TABLE "a ""word" USING fts5 (body)""")
+    assert open_to_read(path, newer) is None
+    open_database(path, newer, pytest.fail).close()
+    with closing(open_database(path, newer, pytest.fail)) as current:
+        assert current.execute("SELECT name FROM sqlite_schema").fetchall() == [("item",)]
+        assert current.execute("SELECT * FROM item").fetchall() == []
 
 
 def test_a_newer_version_is_refused_whatever_it_contains(tmp_path: Path) -> None:
