@@ -215,7 +215,10 @@ def query_index(
                         update(connection, layout, seen, warn, progress)
             return query(connection)
     except database.DatabaseDamaged as error:
-        database.set_damaged_aside(path, error, warn)
+        try:
+            database.set_damaged_aside(path, error, warn)
+        except Refused as refusal:
+            warn(f"{refusal}; building a temporary index for this search")
     except Refused as error:
         warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:

@@ -12,15 +12,17 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.errors import Busy
+from repoagent.errors import Busy, Refused
 from repoagent.llm.conversation import Turn
 from repoagent.memory.search import index
 from repoagent.memory.search.search import search_memories
+from repoagent.storage import database
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.locks import hold_lock
 from tests.memory.search.memory_files import MemoryFiles, layout_at
@@ -64,10 +66,24 @@ def test_a_broken_index_is_made_again(parser: MemoryFiles, damage: str) -> None:
         assert "recall.db.broken-1" in parser.warnings[0]
 
 
-def test_a_missing_index_is_made_again_and_a_newer_one_not_changed(parser: MemoryFiles) -> None:
+def test_a_broken_index_in_a_folder_without_write_permission(
+    parser: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (parser.root / "recall.db").write_bytes(b"not a database at all\n" * 100)
+    monkeypatch.setattr(database, "set_aside_broken", Mock(side_effect=Refused("cannot rename recall.db")))
+    expect(parser, warnings=1)
+    assert parser.warnings == ["cannot rename recall.db; building a temporary index for this search"]
+
+
+def test_a_missing_or_older_index_is_made_again_and_a_newer_one_not_changed(parser: MemoryFiles) -> None:
     expect(parser)
     (parser.root / "recall.db").unlink()
     expect(parser)
+    with closing(sqlite3.connect(parser.root / "recall.db")) as connection, connection:
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("DROP TABLE passage")
+    expect(parser)
+    assert parser.rows() == parser.rebuilt() and not list(parser.root.glob("*.broken-*"))
     with closing(sqlite3.connect(parser.root / "recall.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     before = (parser.root / "recall.db").read_bytes()
