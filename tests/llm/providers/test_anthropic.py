@@ -295,6 +295,6 @@ def test_what_the_name_of_a_model_tells() -> None:
     ):
         found = family_name(name), AnthropicModel(name).context_tokens, thinks(name)
         assert found == (family, context, context == 1_000_000), name
-    effort = context != 200_000 or family == "claude-opus-4-5"
-    takes = {"cache", "tools"} | ({"effort"} if effort else set())
-    assert AnthropicModel(name).takes == takes | ({"temperature"} if context != 1_000_000 else set())
+        effort = context != 200_000 or family == "claude-opus-4-5"
+        takes = {"cache", "tools"} | ({"effort"} if effort else set())
+        assert AnthropicModel(name).takes == takes | ({"temperature"} if context != 1_000_000 else set())
