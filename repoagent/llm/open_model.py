@@ -162,10 +162,13 @@ def _has_default() -> bool:
 def _unknown(settings: Settings, spec: str) -> str:
     """The error for a spec that names no model, with a suggestion."""
     name, slash, model = spec.partition("/")
-    known = [*_aliases(settings), *catalog.short_names(), *registry.provider_names(settings), *PROVIDERS]
+    known = {provider: f"{provider}/{model or 'NAME'}" for provider in registry.provider_names(settings)}
+    if not slash:
+        known |= {provider: entry.usage for provider, entry in PROVIDERS.items()}
+        known |= {short: short for short in (*_aliases(settings), *catalog.short_names())}
     near = get_close_matches(name, known, n=1, cutoff=0.7)
-    if near and near[0] not in spec:
-        return f"no model or alias {spec!r}: did you mean {near[0]}{slash}{model}?"
+    if near and near[0] != name.strip(": "):
+        return f"no model or alias {spec!r}: did you mean {known[near[0]]}?"
     usage = ", ".join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))
     return (
         f"no model or alias {spec!r}: use {usage}. To use a server that speaks OpenAI's protocol, set "
