@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
 THREADS = 16
+MOST_ATTACHED = 600  # the limit of Claude's API
 _MEDIA_WORDS = {"image": "images", "pdf": "PDFs"}
 
 
@@ -281,11 +282,15 @@ def attachment_refusal(settings: Settings, spec: str, media: Sequence[Media]) ->
     problem, _ = _media_problem(settings, spec, media)
     if problem:
         return problem
-    from repoagent.llm.media import refuse_over
+    from repoagent.llm.media import IMAGE_BYTES, refuse_over
 
+    if sum(item.pages or 1 for item in media) > MOST_ATTACHED:
+        return f"{spec} accepts at most {MOST_ATTACHED} images and pages of PDFs at once"
+    is_cloud = provider_of(spec).sdk and provider_of(spec).requires  # they accept half of what Anthropic does
+    image_bytes = IMAGE_BYTES // 2 if is_cloud else IMAGE_BYTES
     request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
     try:
-        refuse_over(request, spec, no_pdf=parse_spec(spec).backend.no_pdf(settings))
+        refuse_over(request, spec, no_pdf=parse_spec(spec).backend.no_pdf(settings), image_bytes=image_bytes)
     except UsageError as error:
         return str(error)
     return ""

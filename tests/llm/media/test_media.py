@@ -204,6 +204,14 @@ def test_a_model_of_text_only_refuses_before_or_by_itself() -> None:
     assert "w.png is 9000 x 20 pixels" in attachment_refusal(settings, "anthropic/claude-sonnet-5-5", [wide])
 
 
+def test_what_a_run_does_not_send_because_claude_would_reject_it() -> None:
+    settings, heavy = load_settings(None), media(png() + bytes(5_000_000), "heavy.png")
+    bedrock, claude = "bedrock/anthropic.claude-sonnet-5-5", "anthropic/claude-sonnet-5-5"
+    assert "heavy.png is 6,6" in attachment_refusal(settings, bedrock, [heavy])
+    assert attachment_refusal(settings, claude, [heavy]) == ""
+    assert "at most 600 images" in attachment_refusal(settings, claude, [media(png())] * 601)
+
+
 def test_the_configuration_overrides_the_catalog(clean_environment: Path) -> None:
     config = clean_environment / ".config/repoagent/config.toml"
     config.parent.mkdir(parents=True)
