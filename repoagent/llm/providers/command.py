@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -30,6 +31,7 @@ _LINGER = 10.0  # seconds
 _SILENCE = 0.5  # seconds to wait for output of background processes after the program ended
 _CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes of every shell
 _SHOWN = 400  # characters of a program's message
+_LOGIN = re.compile(r"(?i)log ?in\b|logged (?:in|out)|api.?key|unauthori[sz]ed|authenticat|\b401\b")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ def _failure(
         return ModelError(f"{name} printed output in an unknown format: update the program")
     how = "" if reply.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
     failure = f"failed{how}" if code or reply.error else "printed no reply"
-    return ModelError(f"{name} {failure}{shown}")
+    login = f"; {agent.login}" if agent and _LOGIN.search(words) else ""
+    return ModelError(f"{name} {failure}{shown}{login}")
 
 
 class CommandBackend(Backend):

@@ -150,13 +150,14 @@ class CodingAgent:
     """How to run a coding agent so that it only answers.
 
     handler: reads the agent's events.
-    install: the command that installs it.
+    install, login: instructions.
     adds: the arguments to add (in shell syntax), each with the words in the command that prevent this.
     drops: environment variables that prevent the agent from starting.
     """
 
     handler: Handler
     install: str
+    login: str
     adds: tuple[tuple[str, str], ...]
     drops: tuple[str, ...] = ()
 
@@ -169,6 +170,7 @@ AGENTS = {
     "claude": CodingAgent(
         claude,
         install="npm install -g @anthropic-ai/claude-code",
+        login="start `claude` once and log in",
         adds=(
             ("-p", "-p --print"),
             ("--output-format stream-json --verbose --include-partial-messages", "--output-format"),
@@ -183,6 +185,7 @@ AGENTS = {
     "codex": CodingAgent(
         codex,
         install="npm install -g @openai/codex",
+        login="run `codex login`",
         adds=(
             ("exec", "exec e"),
             ("--json", "--json --experimental-json"),

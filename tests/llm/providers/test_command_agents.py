@@ -146,14 +146,14 @@ def test_a_key_is_never_shown() -> None:
 
 @pytest.mark.parametrize(("command", "fields", "words"), [
     ("claude -p", {"code": 1, "result": {"is_error": True, "result": "Invalid API key · Please run /login"}},
-     r"`claude -p` failed: Invalid API key · Please run /login"),
+     r"`claude -p` failed: Invalid API key · Please run /login; start `claude` once and log in"),
     ("claude -p", {"code": 1, "result": {"is_error": True, "result": "You've hit your limit · resets 3am (Europe/Berlin)"}},
      "failed: You've hit your limit · resets 3am"),
     ("claude -p", {"result": {"subtype": "error_max_turns", "result": None}}, "failed: error_max_turns"),
     ("claude -p", {"result": {"type": "other"}}, "printed output in an unknown format"),
     ("claude -p", {"text": " "}, "printed no reply"),
     ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
-    ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized"),
+    ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),
 ])  # fmt: skip
 @pytest.mark.usefixtures("programs")
 def test_failures_quote_the_program(command: str, fields: dict[str, object], words: str, put: Put) -> None:
