@@ -57,9 +57,9 @@ def check_name(name: str) -> str:
     name = unicodedata.normalize("NFC", name)
     if not (_NAME.fullmatch(name) and name.isprintable() and len(name.encode()) <= LONGEST):
         raise UsageError(
-            f'invalid conversation name {name!r}: it cannot contain unprintable characters or any of /\\:*?"<>|, begin '
-            f"with a dot, dash or space, end with a dot, space or {ENDING}, or be longer than {LONGEST} bytes; use "
-            "file:PATH for the conversation about a file"
+            f"invalid conversation name {name!r}: it cannot be empty, contain unprintable characters or any of "
+            f'/\\:*?"<>|, begin with a dot, dash or space, end with a dot, space or {ENDING}, or be longer than '
+            f"{LONGEST} bytes; use file:PATH for the conversation about a file"
         )
     return name
 

@@ -24,7 +24,7 @@ BAD_NAMES = [
 
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_bad_names(name: str) -> None:
-    with pytest.raises(UsageError, match=r"invalid conversation name .* use file:PATH"):
+    with pytest.raises(UsageError, match=r"invalid conversation name .* cannot be empty, .* use file:PATH"):
         check_name(name)
 
 
