@@ -74,7 +74,7 @@ def test_files_without_a_history(repo: GitRepo, tmp_path: Path, ask: Ask) -> Non
     (repo.top / "folder").mkdir()
     for name, folder, code, message in (
         ("nope.py", repo.top, 2, "no such file: nope.py, and no commit touches it"),
-        ("new.py", repo.top, 1, "no commit touches new.py"),
+        ("new.py", repo.top, 1, "no commit touches new.py: the file is not tracked"),
         ("x.py", repo.top / "empty", 1, "no history: this repository has no commits yet"),
     ):
         assert ask(name, cwd=folder) == Done(code, "", f"repoagent: {message}\n")
