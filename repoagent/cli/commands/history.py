@@ -216,6 +216,7 @@ def mine_command(
     `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
     is .repoagent/history.db; you may delete it.
     """
+    from repoagent.cli import Ended
     from repoagent.git.worktree import layout_of, open_worktree
     from repoagent.history.index.index import open_index
 
@@ -233,7 +234,13 @@ def mine_command(
                 if working is not None:
                     working.progress(f"mining: {done:,} commits")
 
-            index.update(progress=show_progress, rebuild=rebuild, insist=True)
+            try:
+                index.update(progress=show_progress, rebuild=rebuild, insist=True)
+            except KeyboardInterrupt as error:
+                if not (quiet or as_json or isinstance(error, Ended)):
+                    count = plural(index.state().commits, "commit")
+                    terminal.note(f"interrupted ({count} indexed); continue with `repoagent mine`")
+                raise
         state = index.state()
     if as_json:
         content = {"path": layout_of(worktree).history, **state._asdict(), "complete": state.complete}

@@ -223,11 +223,12 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     else:
         for report in reports:  # findings that stop git in full, the headings of the others
             if report.findings:
-                again = "--commit HEAD"
+                again = "" if stops else " --commit HEAD"
                 if report.head and report.base:
-                    again = f"{report.base[:12]}..{report.head[:12]}"
+                    again = f" {report.base[:12]}..{report.head[:12]}"
                 full = Level.ERROR + 1 if level == "never" else Level[level.upper()]
-                hint = "" if stops else f"see the details with: repoagent review {again}"
+                is_short = any(finding.level < full for finding in report.findings)
+                hint = f"see the details with: repoagent review{again}" if is_short else ""
                 show_report(report, terminal, top=worktree.top, level=full, hint=hint)
             else:
                 for sentence in report.notes:

@@ -93,8 +93,15 @@ def test_staged_changes_are_reviewed_and_findings_of_the_level_stop_git(
     history.git("commit", "-qm", "alone")
     shown = in_process("review", "--commit", "HEAD", cwd=history.top).out
     assert "in 40 of the last 40 commits" in shown
-    # without findings, nothing is printed
+    # a finding that stops git is shown in full, and says how to see the shortened ones
+    history.write("debug.py", "breakpoint()\n")
+    history.write("new.py", "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n")
     history.git("reset", "-q", "--soft", "HEAD^")
+    history.git("add", "debug.py", "new.py")
+    done = hook("pre-commit")
+    assert done.code == 6 and "\nsee the details with: repoagent review\n" in done.out
+    history.git("rm", "-q", "-f", "debug.py", "new.py")
+    # without findings, nothing is printed
     history.git("add", "test_a.py")
     history.write(".git/MSG", "message\n")
     for words in ("pre-commit", "commit-msg .git/MSG", "pre-push origin url"):
