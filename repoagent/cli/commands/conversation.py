@@ -246,7 +246,7 @@ def _reverse(repo: Repository, name: str, verb: str) -> None:
     if verb == "undo":
         deletes = "" if result.after else ", which deleted it"
         sentence = f"undid the {command} of {ref.name}{deletes}; redo it with {undo_command(ref, 'redo')}"
-    _report(repo, verb, ref, result, sentence, reversed=command, merged=False, present=bool(result.after))
+    _report(repo, verb, ref, result, sentence, reversed=command, present=bool(result.after))
 
 
 _COLUMNS = (

@@ -96,7 +96,7 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Ask) -> None:
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK[:2]]
     assert ui("show", "file:src/app.py", cwd=src).code == 0  # as `list --files` calls it
     undone = ui("undo", "file:app.py", "--json", cwd=src)
-    assert undone.json["reversed"] == "load" and undone.json["changed"] and not undone.json["merged"]
+    assert undone.json["reversed"] == "load" and undone.json["changed"]
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
     assert "talk has" not in ui("load", "talk").out  # the conversation names its file
     assert ui("delete", "short", "--yes").out.startswith("deleted short; ")
