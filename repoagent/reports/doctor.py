@@ -84,15 +84,11 @@ def run_check(
     except RepoagentError as failure:
         yield problem(name, str(failure), "error")
     except OSError as failure:
-        path = failure.filename or ""
-        advice = (
-            _permit(path)
-            if path and isinstance(failure, PermissionError)
-            else "fix this and run `repoagent doctor` again"
-        )
-        yield DoctorCheck(
-            name, "error", f"{failure.strerror or repr(failure)}{f': {path}' * bool(path)}", advice
-        )
+        path, result = failure.filename, failure.strerror or repr(failure)
+        advice = "fix this and run `repoagent doctor` again"
+        if path and isinstance(failure, PermissionError):
+            advice = _permit(path)
+        yield DoctorCheck(name, "error", f"{result}: {path}" if path else result, advice)
 
 
 def _permit(path: Path | str) -> str:

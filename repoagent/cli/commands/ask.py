@@ -207,9 +207,7 @@ def _question(
         source, names = Path("-"), names[1:]
     elif source is None:
         prompt, *names = names
-        with suppress(
-            OSError, ValueError
-        ):  # the word is too long for a file name, or in an unreadable folder
+        with suppress(OSError, ValueError):  # too long for a file name, or in an unreadable folder
             if ("." in prompt or "/" in prompt) and " " not in prompt and Path(prompt).is_file():
                 use = f"use {USE}, or - to read the prompt from standard input"
                 raise UsageError(f"put the prompt before the file {prompt}: {use}")
