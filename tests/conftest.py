@@ -42,9 +42,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_finish() -> None:
-    """What the tests and their modules consist of stays: each collection of garbage need not look at it again."""
+    """What the tests and their modules consist of stays: a collection of garbage need not look at it, nor be frequent."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 class GitRepo:
