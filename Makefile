@@ -32,8 +32,12 @@ check: $(VENV)/.ready
 	  path=tests/$${path#repoagent/}; until [ -d "$$path" ]; do path=$${path%/*}; done; esac; echo "$$path"; done \
 	  | grep -vx tests | sort -u); [ -z "$$tests" ] || $(BIN)/pytest -n auto -m "not soak" $$tests || [ $$? = 5 ]
 
-unit: $(VENV)/.ready
+unit: $(VENV)/.compiled
 	$(BIN)/pytest -n auto --dist worksteal -m "not soak"
+
+# What the tests import is compiled once, before each worker would compile it.
+$(VENV)/.compiled: $(VENV)/.ready
+	@$(BIN)/pytest --collect-only -qq >$@ || { cat $@; rm $@; exit 1; }
 
 soak: $(VENV)/.ready
 	$(BIN)/pytest -n auto --dist worksteal -m soak
