@@ -120,8 +120,9 @@ def long_files(
             text = [f"File {name_in_prose(path)}, of which {only} Change only what is shown."]
         else:
             role = "file to edit" if path in request.paths else "for reading only"
-            count = plural(data.count(b"\n") + (not data.endswith(b"\n")), "line")
-            size = f"{count}, {len(data):,} bytes, too long to show in full"
+            lines = model_text(data)
+            count = plural(lines.count("\n") + (not lines.endswith("\n")), "line")
+            size = f"{count}, {len(lines.encode('utf-8', 'surrogatepass')):,} bytes, too long to show in full"
             text = [f"File {name_in_prose(path)} ({role}; {size}). {only.capitalize()}"]
             if excerpt.outline:
                 text += ["Its outline:", fence(excerpt.outline, f"outline path={quoted}")]
@@ -167,6 +168,8 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[TextUnit], query: Reques
             range(1, limit + 1), bytes, key=lambda count: len(draw(count).encode("utf-8", "surrogatepass"))
         )
 
+    if len((whole := "".join(lines)).encode("utf-8", "surrogatepass")) <= budget:
+        return whole
     named = most(len(symbols), lambda count: drawn(0, count), budget * 3 // 4)
     return drawn(most(named, lambda count: drawn(count, named), budget), named)
 

@@ -12,11 +12,12 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.config.layers import load_settings
 from repoagent.edit.prompt.build import PreparedEdit, prepare_prompt
 from repoagent.edit.prompt.formats import AnswerFormat
-from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, too_long
+from repoagent.edit.prompt.large_files import Budget, excerpt_of, file_map, read_part, too_long
 from repoagent.edit.prompt.relevance import Relevance, read_query, split_units, word_stems
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import Refused, UsageError
 from repoagent.git.worktree import layout_of, open_worktree
+from repoagent.syntax.outline import outline
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff
 from tests.edit.long_file import task
@@ -169,6 +170,23 @@ def test_the_limit_can_be_set_and_a_smaller_context_window_applies(repo: GitRepo
     for cut in (small, shown(prepare_edit(repo, "task_7 shall round"))):
         assert "too long to show in full" in cut and "def task_7(value)" in cut
         assert text not in cut and len(cut) < 24_000
+
+
+def test_the_size_of_a_file_is_that_of_its_text(repo: GitRepo) -> None:
+    headings = []
+    for encoding, end in (("utf-8", "\n"), ("utf-16", "\n"), ("utf-8", "\r")):
+        repo.write("big.py", source().replace("\n", end).encode(encoding))
+        headings.append(re.findall(r"\(file to edit; .*", shown(prepare_edit(repo, "task_7 shall round"))))
+    assert len(headings[0]) == 1 and headings == headings[:1] * 3
+
+
+def test_an_outline_that_fits_is_whole() -> None:
+    symbols = outline("big.py", source(30).encode())
+    whole = file_map(symbols, (), read_query("make it faster"), 10_000)
+    assert whole.count("\n") == len(symbols)
+    size = len(whole.encode())
+    assert file_map(symbols, (), read_query("make it faster"), size) == whole
+    assert file_map(symbols, (), read_query("make it faster"), size - 1) != whole
 
 
 def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo) -> None:
