@@ -342,8 +342,8 @@ def list_files(
         raise UsageError(f"the pattern is longer than {LONGEST} characters: use a shorter one")
     pathspecs = [f":(top,literal){path}"] if path else []
     if pattern:
-        if "{" in pattern:
-            raise UsageError("a pattern has no braces: list the files of one pattern after the other")
+        if re.search(r"\{[^{}]*,[^{}]*\}", pattern):
+            raise UsageError("a pattern has no {a,b}: list the files of one pattern after the other")
         base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
         pattern = pattern.lstrip("/")
         pathspecs = [f":(top,glob){base}{pattern if '/' in pattern else f'**/{pattern}'}"]

@@ -130,7 +130,11 @@ def test_a_pattern_is_a_glob_at_any_depth(tree: GitRepo) -> None:
         text = seen(tree, "files", path=path, pattern=pattern).text
         assert paths(text) == names
         assert ("No file matches." in text) == (not names)
-    assert "has no braces" in seen(tree, "files", pattern="*.{py,ts}").text
+    assert "a pattern has no {a,b}" in seen(tree, "files", pattern="*.{py,ts}").text
+    tree.write("{{cookiecutter.name}}/setup.py", "")
+    assert paths(seen(tree, "files", pattern="{{cookiecutter.name}}/*.py").text) == [
+        "{{cookiecutter.name}}/setup.py"
+    ]
 
 
 def test_omitted_files_are_counted(repo: GitRepo) -> None:
