@@ -310,6 +310,7 @@ class _Run(ModelCalls):
             self.result = commit_and_remember(
                 session, self.setup.settings, self.edit_id, lambda: self.story(state, "answered", ""),
                 lambda: review_and_commit(session, self.edit_id, self.message, self.ui), say=self.ui.say,
+                known=self.prepared.context.memories,
                 unchanged=[session.draft.sources[path] for path in session.request.paths],
             )  # fmt: skip
         except SentBack as setback:

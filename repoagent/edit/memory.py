@@ -309,10 +309,12 @@ def commit_and_remember(
     make_commit: Callable[[], CommitOutcome],
     *,
     say: Callable[[str], None],
+    known: Mapping[str, Memory] | None = None,
     unchanged: Iterable[Source] = (),
 ) -> CommitOutcome:
     """Commit, and write the change to the memory of its files, and of the files `unchanged`. A memory that cannot be
-    written only causes a warning. `story` is called before the commit and again after it."""
+    written only causes a warning. `story` is called before the commit and again after it. `known` has memories that
+    were looked up earlier, in case they cannot be read now."""
     worktree, changes = session.worktree, session.draft.edits
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return make_commit()
@@ -322,8 +324,8 @@ def commit_and_remember(
     )
     try:
         memories = resolve_all(layout_of(worktree), worktree, present)
-    except (RepoagentError, OSError):  # recording the change fails, too, and that is reported
-        memories = {}
+    except (RepoagentError, OSError):  # if recording the change fails, too, that is reported
+        memories = dict(known or {})
     with pending_record(worktree, edit_id, "edit") as record:
         record.keep(memories, story(), changes, session.placements)
         outcome = make_commit()

@@ -96,6 +96,24 @@ def test_an_edit_that_renames_a_file_without_a_memory_and_is_undone(
 
 
 @pytest.mark.soak
+def test_a_rename_while_the_memory_cannot_be_read_for_a_moment(
+    stage: Stage, run: Run, script: Script
+) -> None:
+    script.replies(CHANGE)
+    run("edit", "a.py", "shout", "--yes", code=0)
+    called(stage, a="a.py")
+    old = "".join(f"-{line}\n" for line in stage.repo.read("a.py").decode().splitlines())
+    rewritten = (
+        renamed("a.py", "c.py")[:-4] + f"--- a/a.py\n+++ b/c.py\n@@\n{old}" + "+import os\n" * 9 + "```\n"
+    )
+    script.replies("All of a.py goes.\n" + rewritten)
+    script.act(0, "mv .repoagent/memory ../aside; touch .repoagent/memory")
+    check = ("--check-unconfined", "--check", "rm .repoagent/memory; mv ../aside .repoagent/memory")
+    run("edit", "a.py", "c.py", "rename it", "--yes", "--create", *check, code=0)
+    stage.expect({"c.py": "a"}, a="renamed from a.py")
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_an_edit_that_deletes_one_and_makes_another(
     stage: Stage, run: Run, script: Script, is_committed: bool
