@@ -163,9 +163,7 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
         numbers = list_some([*map(str, row.lines)], LINES, ", ...")
         lines = f"line {numbers}" if len(row.lines) == 1 else f"{len(row.lines)} lines: {numbers}"
         listed.append(f"{plain_line(row.path, 100)} ({lines})")
-    return truncate(
-        f"{symbol}{',' * bool(where)} elsewhere: {list_some(listed, FILES, ', {} more files')}", WIDTH
-    )
+    return truncate(f"{symbol}{',' * bool(where)} elsewhere: {list_some(listed, FILES, ', {} more')}", WIDTH)
 
 
 def _tests(uses: Uses, files: Mapping[str, bytes], most: int) -> str:

@@ -308,6 +308,9 @@ def test_the_lines_are_few_and_the_same_each_time(greeting: GitRepo) -> None:
         "Tests of `greet`: tests/test_app.py: test_greet\n"
     )
     assert block("greet() with a comma") == block("greet() with a comma")
+    for name in "cdef":
+        greeting.write(f"lib/{name}.py", "from src.app import greet\n")
+    assert "lib/e.py (line 1), 1 more\n" in block("greet() with a comma")
     assert block("make it nicer") == ""
     names = " ".join(f"`name_{number}`" for number in range(50))
     greeting.write("src/app.py", "".join(f"def name_{number}(): pass\n" for number in range(50)))
