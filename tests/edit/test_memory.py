@@ -109,6 +109,19 @@ def test_a_shortened_conversation_is_used(repo: GitRepo, run: Run, script: Scrip
     assert "shrimps, as I say" in path.read_text() and "Another answer." in path.read_text()
 
 
+def test_a_note_goes_to_the_files_that_it_names(repo: GitRepo, edit: Run, script: Script) -> None:
+    shout = diff("a.txt", "-line 5", "+LINE 5")
+    notes = ("app.py is slow", "a.txt is long", "both are old")
+    script.replies("".join(f"<note>{note}</note>\n" for note in notes) + GREET + shout)
+    edit(more=["a.txt"])
+    written = {
+        name: [note for note in notes if note in folder.read_text()]
+        for name in ("app-py", "a-txt")
+        for folder in (repo.top / ".repoagent/memory").glob(f"{name}-*/notes.md")
+    }
+    assert written == {"app-py": [notes[0], notes[2]], "a-txt": [notes[1], notes[2]]}
+
+
 @pytest.mark.parametrize(
     ("state", "answer", "notes"),
     [
