@@ -66,7 +66,7 @@ def read_query(text: str, path: str = "") -> RequestTerms:
 @lru_cache(maxsize=1 << 16)
 def word_stems(name: str) -> tuple[str, ...]:
     """The stems of the words of an identifier: `parseHTTPHeaders` gives parse, http, header."""
-    stems = []
+    stems = []  # with bench/large: most words of two letters ("to", "in") are no help
     for word in (part.lower() for part in _PARTS.findall(name) if len(part) > 2):
         if len(word) > 4 and word.endswith("ies"):
             stems.append(word[:-3] + "y")
