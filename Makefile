@@ -110,6 +110,7 @@ $(VENV)/.ready: pyproject.toml
 	@echo "creating $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "installing the package, linters and test tools"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -U pip  # those of old Pythons take twice as long
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
