@@ -110,6 +110,10 @@ RETURNS = 3  # how often in a row a malformed reply, a refused edit or a failed 
 End = Literal["finished", "rejected", "answered"]
 
 
+class StuckInLoop(ModelError):
+    """The model repeats its actions, although it was told."""
+
+
 @dataclass(frozen=True)
 class LoopEvent:
     """An event to display. `text` is the whole reply for "reply", and the part that was dropped from it for "dropped";
@@ -163,9 +167,9 @@ def run_loop(
     observation, the observation goes back to the model. `before_turn` is called before each reply and may append turns;
     see `state.extra_turn`.
 
-    Raises ModelError if the model does not follow the protocol or is stuck in a loop. If three corrections in a row do
-    not help, raises the `error` of the failed observation (Refused for an edit that has no `error`). Exceptions from
-    the agent, the tools and `before_finish` propagate.
+    Raises ModelError if the model does not follow the protocol, StuckInLoop if it repeats its actions. If three
+    corrections in a row do not help, raises the `error` of the failed observation (Refused for an edit that has no
+    `error`). Exceptions from the agent, the tools and `before_finish` propagate.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     current = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)
@@ -259,7 +263,7 @@ class _Run:
         ):
             if any(turn.meta.get("extra") == REPEATED for turn in self.previous):
                 stuck = "the model is stuck in a loop; rephrase the request, or choose another model"
-                raise self.failure or ModelError(stuck)
+                raise self.failure or StuckInLoop(stuck)
             self.add(Observation(REPEATED, warning, ok=False), extra=REPEATED)
         return None
 

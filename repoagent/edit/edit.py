@@ -231,13 +231,13 @@ class _Run(ModelCalls):
                 meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
                 meta |= {"shown": json.dumps(seen.data["shown"])}
                 self.state = outcome.state.with_turn(Turn("observation", seen.text, meta))
-        except RESUMABLE:
-            raise
-        except LimitReached as error:
+        except (LimitReached, loop.StuckInLoop) as error:
             if self.setback is None or self.setback.kind == "person":
                 raise
             self.remember("failed", str(self.setback))
             raise self.setback.failure(f"Nothing was changed ({error}).") from error
+        except RESUMABLE:
+            raise
         except CheckFailed as error:
             self.remember("failed", str(error))
             raise CheckFailed(f"{error}\nNothing was changed.", error.printed) from error

@@ -210,7 +210,11 @@ class FinishTool:
             return None
         at, _ = self.refused
         reading = {tool.name for tool in (*OWN, *self.context.tools) if tool.needs == "nothing"}
-        quiet = reading | {"finish", "task", "skipped", "correction", "repeated", "unfinished"} | _REFUSING
+        quiet = (
+            reading
+            | {"finish", "task", "skipped", "correction", "repeated", "unfinished", "notice"}
+            | _REFUSING
+        )
         for turn in self.context.state.turns[at:]:
             kind = turn.meta.get("kind")
             refused_edit = kind == EDIT and turn.meta.get("ok") == "no"

@@ -228,6 +228,13 @@ def test_no_edit_after_a_failed_check_exits_6(repo: GitRepo, edit: Run, script: 
     assert (error["exit"], error["words"]) == (6, "b.txt has to change")
 
 
+def test_an_edit_repeated_after_a_failed_check_exits_6(repo: GitRepo, edit: Run, script: Script) -> None:
+    script.replies(*[GREET] * 4)
+    done = edit("--check", "echo broken; false", code=6)
+    assert "broken" in done.err and "Nothing was changed (the model is stuck in a loop" in done.err
+    assert repo.status() == ""
+
+
 def test_finishing_after_a_refused_edit_is_not_a_success(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(diff("src/app.py", "-no such line", "+x"), *["<finish>all done</finish>"] * 2)
     done = edit(code=3)
