@@ -162,7 +162,10 @@ _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 OPTIONS: tuple[Option, ...] = (
     Option("model", _MODEL, DEFAULT_MODEL, "the default model", only_like=_REMOTE, only_unset=True),
     _own(
-        "fallback", _TEXTS, (), "models to fall back to, in this order, when one is overloaded or unreachable"
+        "fallback",
+        _TEXTS,
+        (),
+        "models to fall back to, in this order, when one is overloaded or cannot be reached over the network",
     ),
     _own("summary.model", _MODEL_OR_NONE, None, "the model that writes summaries; none: the default model"),
     _own(
