@@ -70,8 +70,8 @@ def collect_garbage(
     """Return the memories without a file, sorted by path, and the total number of memories.
 
     With `apply`, those that have not changed for `days` days are archived. A memory stays if its path or one of its
-    versions is in a work tree or on a branch, or if it is in use. Raises Refused if the archive cannot be
-    written.
+    versions is in a work tree or on a branch, if it is in use, or if there are too many new files to look for its file
+    among them. Raises Refused if the archive cannot be written.
     """
     cutoff = time.time() - days * _DAY
     with open_index(layout, warn) as index:
@@ -81,6 +81,7 @@ def collect_garbage(
         orphans = [
             Memory(layout.memory / name, identity) for name in names if (identity := index.identity(name))
         ]
+        not_compared = locator.not_compared if orphans else 0
     reasons = dict(_uses(layout, worktree, orphans)) if orphans else {}
     judged = []
     for memory in sorted(orphans, key=lambda memory: (memory.identity.path, memory.folder.name)):
@@ -88,6 +89,8 @@ def collect_garbage(
         why = reasons.get(memory.folder.name, "")
         if not why and measure.used > cutoff:
             why = f"changed less than {plural(days, 'day')} ago"
+        if not why and not_compared:
+            why = f"too many to compare it with {plural(not_compared, 'new file')}"
         if apply and not why:
             try:
                 with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):

@@ -93,7 +93,8 @@ class FileLocator:
         blobs = (value for kind, value in hints if kind == BLOB)
         yield from islice((same for blob in blobs for same in self._by_blob.get(blob, ())), _TRIED)
         yield from islice((value for kind, value in hints if kind == EARLIER), _TRIED)
-        yield from self._new_files
+        yield from (self._by_key[value] for kind, value in hints if kind == KEY and value in self._by_key)
+        yield from self._new_files[: 0 if self.index.count(MANY) >= MANY else _CHANGED]
 
     @cached_property
     def _tops(self) -> list[str]:
@@ -105,11 +106,19 @@ class FileLocator:
 
     @cached_property
     def _new_files(self) -> list[str]:
-        """New or changed files, those without a memory at their path first; none if there are too many memories."""
-        if self.index.count(MANY) >= MANY:
-            return []
-        changed = changed_files(self.worktree)
-        return sorted(changed, key=lambda path: bool(self.index.names(PATH, path)))[:_CHANGED]
+        """New or changed files, those without a memory at their path first."""
+        return sorted(changed_files(self.worktree), key=lambda path: bool(self.index.names(PATH, path)))
+
+    @cached_property
+    def _by_key(self) -> dict[str, str]:
+        top = self.worktree.top
+        return {key: path for path in self._new_files if (key := _file_key(f"{top}/{path}"))}
+
+    @cached_property
+    def not_compared(self) -> int:
+        """How many new files without a memory are too many to be compared with the missing ones, or 0."""
+        new = [path for path in self._by_key.values() if not self.index.names(PATH, path)]
+        return len(new) if len(new) > _CHANGED or self.index.count(MANY) >= MANY else 0
 
 
 def worktree_tops(worktree: WorkTree) -> list[str]:

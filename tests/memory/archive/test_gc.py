@@ -12,7 +12,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import Turn, append_turns
-from repoagent.memory import gc
+from repoagent.memory import gc, listing
 from repoagent.memory.archive import restore_memory
 from repoagent.memory.compaction import compact
 from repoagent.memory.edit_records import append_edit, read_edits
@@ -26,6 +26,7 @@ from repoagent.memory.gc import (
 )
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import read_memories
+from repoagent.memory.listing import MemoryLocation, memory_rows
 from repoagent.memory.notes import read_notes
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.locks import hold_lock
@@ -124,6 +125,34 @@ def test_a_linked_work_tree_has_it(workspace: Workspace, tmp_path: Path) -> None
     (linked / "a.py").write_bytes(text("another"))
     assert why(workspace) == f"{linked} has a file a.py"
     (linked / "a.py").unlink()
+    archived(workspace)
+
+
+def test_a_file_that_may_be_among_many_new_ones(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = workspace.repo
+    repo.write("src/a.py", text("draft"))
+    workspace.remember("src/a.py")
+    for number in range(60):
+        repo.write(f"n/{number}.py", text(f"number {number}"))
+    repo.write("zz/z.py", b"")
+    (repo.top / "src/a.py").rename(repo.top / "zz/z.py")
+    (row,) = memory_rows(workspace.layout, workspace.worktree, fail, paths=["src/a.py"])
+    assert row.location == MemoryLocation("moved", "src/a.py", "zz/z.py")
+    assert run(workspace) == []
+
+    (repo.top / "zz/z.py").rename(repo.top / "z")  # a copy has another inode
+    repo.write("zz/z.py", (repo.top / "z").read_bytes())
+    (repo.top / "z").unlink()
+    assert why(workspace) == "too many to compare it with 61 new files"
+    for path in repo.top.glob("n/*"):
+        path.unlink()
+    assert run(workspace) == []
+
+    monkeypatch.setattr(listing, "MANY", 3)
+    assert why(workspace) == "too many to compare it with 1 new file"
+    (repo.top / "zz/z.py").unlink()
     archived(workspace)
 
 
