@@ -193,14 +193,14 @@ def walked_since(worktree: WorkTree) -> int | None:
 
 def last_changes(
     worktree: WorkTree, path: str, commits: int, since: int | None, summaries: Path | None = None
-) -> str:
+) -> tuple[str, list[str]]:
     """Date, subject and summary of the last `commits` commits of a file, newest first, one per line; "" for a file that
-    git does not know. `since` is the result of `walked_since`. There is no time limit, so that the same state
-    always gives the same prompt."""
+    git does not know. Then the file's earlier names in them. `since` is the result of `walked_since`. There is no time
+    limit, so that the same state always gives the same prompt."""
     try:
         history = read_log(worktree.top, path, commits, seconds=None, since=since)
     except GitError:  # a prompt does without it
-        return ""
+        return "", []
     lines = []
     for step in _summarized([HistoryStep(commit, was=commit.was) for commit in history.commits], summaries):
         subject = plain_line(step.commit.subject, SUBJECT_WIDTH) or "(no subject)"
@@ -208,7 +208,7 @@ def last_changes(
         lines.append(
             f"{plain_line(step.commit.date[:10], 10)} {subject}" + (f" ({summary})" if summary else "") + "\n"
         )
-    return "".join(lines)
+    return "".join(lines), [commit.was for commit in history.commits if commit.was]
 
 
 def _summarized(file_steps: list[HistoryStep], summaries: Path | None) -> list[HistoryStep]:

@@ -102,9 +102,15 @@ def neighborhood(
 
 
 def recent_neighborhood(
-    worktree: WorkTree, paths: Sequence[str], *, limit: int, since: int | None = None
+    worktree: WorkTree,
+    paths: Sequence[str],
+    earlier: Sequence[str] = (),
+    *,
+    limit: int,
+    since: int | None = None,
 ) -> Neighborhood:
     """The neighbors of files according to the files' own last commits at HEAD after `since` (seconds since 1970).
+    `earlier` are earlier names of these files.
 
     The search is limited by the number of commits, not by time: the same repository gives the same answer, whatever the
     index contains. Raises what `neighborhood` raises.
@@ -113,7 +119,8 @@ def recent_neighborhood(
 
     with ExitStack() as stack:
         query = _Query(worktree, paths, "HEAD", "", stack)
-        query.view = read_recent(worktree.top, *paths, seconds=None, since=since)
+        query.view = view = read_recent(worktree.top, *paths, *earlier, seconds=None, since=since)
+        query.paths += [name for name in earlier if view.file(os.fsencode(name)) is not None]
         return query.answer(limit=limit, min_score=0.0, picture=False)
 
 

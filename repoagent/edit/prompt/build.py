@@ -30,8 +30,9 @@ from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import Source, no_such_file, read_source
 from repoagent.git.worktree import WorkTree, gather_facts, layout_of
+from repoagent.history.cochange import Neighbor
 from repoagent.history.file_history import last_changes, walked_since
-from repoagent.history.neighbors import Neighborhood, recent_neighborhood
+from repoagent.history.neighbors import recent_neighborhood
 from repoagent.llm.model import Part
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.identity.store import resolve_all
@@ -112,11 +113,14 @@ def prepare_prompt(
     with ThreadPoolExecutor(3) as executor:
         since = executor.submit(walked_since, worktree)
         present = [path for path in request.paths if os.path.lexists(worktree.top / path)]
-        around: Future[Neighborhood] | None = None
+        around: Future[tuple[Neighbor, ...]] | None = None
+
+        def find_neighbors(earlier: Sequence[str] = ()) -> tuple[Neighbor, ...]:
+            limit, start = NEIGHBORS_IN_SCOPE, since.result()
+            return recent_neighborhood(worktree, present, earlier, limit=limit, since=start).rows
+
         if present and (not short or request.scope == "neighbors"):
-            around = executor.submit(
-                lambda: recent_neighborhood(worktree, present, limit=NEIGHBORS_IN_SCOPE, since=since.result())
-            )
+            around = executor.submit(find_neighbors)
         facts = gather_facts(worktree)
         if request.commits and facts.unmerged:  # a commit would conclude or break the operation
             raise Refused(
@@ -150,8 +154,12 @@ def prepare_prompt(
             pointed = [(target.path, target.symbol) for target in request.targets if target.symbol]
             uses = executor.submit(uses_block, worktree, request.instruction, existing, pointed, why_not)
         memories = resolve_all(dirs, worktree, existing.items() if settings.switch("memory.enabled") else ())
-        histories = {path: future.result() for path, future in changes.items()}
-        rows = around.result().rows if around is not None else ()
+        histories = {path: future.result()[0] for path, future in changes.items()}
+        names = [name for future in changes.values() for name in future.result()[1]]
+        earlier_names = [name for name in names if not os.path.lexists(worktree.top / name)]
+        rows = around.result() if around is not None else ()
+        if around is not None and earlier_names:
+            rows = find_neighbors(earlier_names)
         recent = {path: future.result() for path, future in touched.items()}
         used = uses.result() if uses else ""
     editable = set(request.paths)

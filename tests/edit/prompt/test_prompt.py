@@ -90,6 +90,20 @@ def test_neighbors_are_in_the_prompt_and_can_be_looked_up(repo: GitRepo, run: Ru
     assert "LICENSE: in 2 of 3 commits (medium)" in second and "other pair" in second
 
 
+def test_neighbors_from_before_a_rename_are_in_the_prompt(repo: GitRepo, run: Run, script: Script) -> None:
+    source = repo.read("src/app.py").decode()
+    for n in range(3):
+        repo.commit("pair", **{"src/app.py": f"{source}# {n}\n", "docs/app.md": f"{n}"})
+    (repo.top / "pkg").mkdir()
+    repo.git("mv", "src/app.py", "pkg/engine.py")
+    repo.commit("rename")
+    script.replies(GREET.replace("src/app.py", "pkg/engine.py"))
+    run("edit", "pkg/engine.py", "greet with a comma", "--scope", "neighbors", "--yes", code=0)
+    (prompt,) = script.prompts
+    assert closings(prompt, "neighbors") == [("docs/app.md\n", 1)]
+    assert "was deleted" not in prompt
+
+
 def test_definitions_of_one_name_are_all_shown(repo: GitRepo, run: Run, script: Script) -> None:
     two = "class A:\n    def greet(self): ...\n\n\nclass B:\n    def greet(self): ...\n"
     repo.commit("two", **{"src/app.py": two})
