@@ -16,7 +16,7 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import empty_tree
 from repoagent.git.objects import no_such_commit, resolve_commit
 from repoagent.git.process import OFFLINE, GitError, git, git_output
-from repoagent.git.worktree import WorkTree, current_branch
+from repoagent.git.worktree import WorkTree, current_branch, is_full_id
 from repoagent.review.change import (
     Change,
     ChangedFile,
@@ -154,7 +154,9 @@ def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> C
         title = "the staged change" if how == "staged" else "the changes in the work tree"
         if head is None:
             return Change("staged", title, author=author)
-        parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD"), head
+        # a clean `git merge` runs its hook before it writes MERGE_HEAD, and names the other sides in the environment
+        named = (name.removeprefix("GITHEAD_") for name in os.environ if name.startswith("GITHEAD_"))
+        parents, base = _ids_in(worktree.git_dir / "MERGE_HEAD") or tuple(filter(is_full_id, named)), head
         amended = amended_parents(worktree, head) if how == "staged" and not parents else None
         if parents:
             title += " (a merge)"

@@ -198,6 +198,19 @@ def test_git_commit_runs_it(hooked: GitRepo) -> None:
     assert commit(hooked, "--no-verify", "-m", "alone").code == 0
 
 
+def test_a_clean_merge_has_no_changes_of_its_own(hooked: GitRepo) -> None:
+    """Both programs that run hooks let pre-merge-commit run that of pre-commit; MERGE_HEAD does not exist yet."""
+    hooked.git("switch", "-q", "-c", "side")
+    stage(hooked, "a.py")
+    assert commit(hooked, "--no-verify", "-m", "alone").code == 0
+    hooked.git("switch", "-q", "main")
+    hooked.commit("ours", **{"other.py": b"x\n"})
+    hooks = hooked.top / ".git/hooks"
+    shutil.copy(hooks / "pre-commit", hooks / "pre-merge-commit")
+    done = hooked.git("merge", "-q", "--no-edit", "side")
+    assert PARTNER not in done and len(hooked.git("rev-parse", "HEAD^@").split()) == 2
+
+
 @pytest.mark.soak
 def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
     """Each builds its own index, which must be reviewed."""
