@@ -23,7 +23,6 @@ USUAL = 30  # files; the threshold is not calibrated on larger commits
 SHOWN = 3
 COMMITS_SHOWN = 5  # that support a finding
 UNCALIBRATED = 0.8  # threshold while there are too few commits to calibrate it
-FEWEST = 40  # commits to calibrate the threshold on
 ALIKE = 10  # past commits with the largest weights, of which SUPPORT must have the partner
 SUPPORT = 3  # since one commit alone can be most of the weight
 MINING_SECONDS = 0.2  # wall time to extend an incomplete index
@@ -89,10 +88,9 @@ def _findings(
     # calibrating takes longer than all else, and most changes lack nothing
     if not ids or not history.find_missing(view, ids, limit=1, threshold=history.FLOOR, author=author):
         return []
-    enough = calibrates and sum(commit.size > 0 for commit in view.latest(history.JUDGED)) >= FEWEST
-    threshold = history.calibrate_threshold(view) if enough else UNCALIBRATED
-    if threshold >= 1:
-        return []
+    threshold = history.calibrate_threshold(view) if calibrates else history.NEVER
+    if threshold >= history.NEVER:  # too few commits to calibrate it on
+        threshold = UNCALIBRATED
     weighed = history.weigh_commits(frozenset(ids), history.merge(view.many(ids, history.DEPTH)), author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda entry: -entry[1])[:ALIKE]]
     touched = frozenset(path for file in change.files for path in (file.path, file.old_path))

@@ -105,6 +105,14 @@ def test_a_few_unanimous_commits_are_enough(made: Made) -> None:
     assert "the threshold is 80%" in finding.body and "most relevant" not in finding.body
 
 
+def test_commits_that_only_add_files_do_not_calibrate(made: Made) -> None:
+    added = [(f"Add {n}", {f"new/{n}.py": f"{n}\n"}) for n in range(15)]
+    repo = made([*added, *pairs(26, "api.py", "api.md")])
+    stage(repo, {"api.py": "new\n"})
+    (finding,) = answer(repo).findings
+    assert "the threshold is 80%" in finding.body
+
+
 def test_one_dominant_commit_is_not_enough(made: Made) -> None:
     wide = [[f"w/{n * 9 + k}" for k in range(9)] for n in range(9)]
     commits = [(f"Wide {n}", dict.fromkeys(("api.py", *paths), f"{n}\n")) for n, paths in enumerate(wide)]
