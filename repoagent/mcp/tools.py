@@ -258,10 +258,9 @@ def recall(
 
 @tool(
     "Review a change",
-    "Finds mistakes and omissions in a change by comparing it with the repository's history: a file that "
-    "usually changes too is missing, a file often needed fixes, the size is unusual, callers of a changed "
-    "interface are unchanged, a generated file was edited by hand. Reviews the staged changes by default. Use it "
-    "before a commit.",
+    "Finds mistakes and omissions in a change: a file that usually changes too is missing, a removed name is "
+    "still used, secrets, conflict markers, syntax errors, debugging code, a weakened review. Reviews the staged "
+    "changes by default. Use it before a commit.",
     range=text("Review the range A..B."),
     base=text("Review what HEAD has added since its merge base with this revision."),
     commit=text("Review this commit."),
