@@ -13,7 +13,7 @@ import click
 from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository, select_fields
 from repoagent.cli.ui.table import Page
-from repoagent.display_text import display_width, sanitize
+from repoagent.display_text import display_width, plural, sanitize
 from repoagent.errors import Exit, NothingDone, UsageError
 
 KINDS = {  # value of --kind: kind and color
@@ -101,7 +101,10 @@ def command(repo: Repository, /, **values: Any) -> int:
     for hit in result.hits:
         kind = hit.kind if hit.kind not in hit.name else ""
         older = "about an older version" if hit.stale else ""
-        rest = "  ".join(filter(None, [hit.file and _one_line(hit.name), kind, _one_line(hit.date), older]))
+        also = f"and {plural(len(hit.also), 'more file')}" if hit.also else ""
+        rest = "  ".join(
+            filter(None, [hit.file and _one_line(hit.name), kind, _one_line(hit.date), also, older])
+        )
         where = _one_line(hit.file or hit.name)
         if page.width is not None:
             where = page.shorten(where, max(12, page.width - display_width(rest) - 2))

@@ -55,3 +55,11 @@ def test_plain_text_and_json(remembered: GitRepo, ask: Ask) -> None:
     assert (hit["file"], hit["kind"], hit["date"], hit["line"]) == ("src/app.py", "note", "2026-11-01", 3)
     assert Path(hit["path"]).read_text().splitlines()[2].endswith(hit["snippet"])
     assert ask("nowhere", "--json", code=1).json["hits"] == []
+
+
+def test_other_files_of_a_result_are_counted(remembered: GitRepo, ask: Ask) -> None:
+    record = {"version": 1, "id": "0a1b", "time": "2026-10-12T08:00:00Z", "request": "rename the timeout"}
+    for folder in (remembered.top / ".repoagent/memory").iterdir():
+        (folder / "edits.jsonl").write_text(json.dumps(record) + "\n")
+    first = ask("timeout").out.splitlines()[0]
+    assert first.endswith("  edit  2026-10-12  and 1 more file")
