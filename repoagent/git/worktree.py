@@ -150,8 +150,7 @@ def _rev_parse(cwd: Path) -> tuple[list[str], str | None]:
     bare = bare_repository(cwd)
     if bare is not None:
         raise UsageError(
-            f"{bare} is a bare repository, possibly someone else's: run repoagent in a work tree (git worktree add), "
-            "or set GIT_DIR if it is yours"
+            f"{bare} is a bare repository, possibly someone else's: run repoagent in a work tree (git worktree add)"
         )
     if len(lines) < len(flags):
         text = parsed.stderr.decode(errors="replace")
