@@ -185,6 +185,8 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
         )
     if hook.state == "changed":
         return f"{path} is repoagent's hook, but was edited by hand; remove your lines"
+    if path.is_dir():
+        return f"{path} is a folder, not a hook; move it away"
     if hook.state == "foreign":
         return f"{path} belongs to another program; add this line to it, or to your hook manager: {line}"
     if hook.before:

@@ -108,7 +108,11 @@ def status(session: Session, /, *, as_json: bool) -> None:
     rows = [select_fields(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
     for hook in hooks.files:
-        state = _STATES[hook.state] + (", after an existing hook" if hook.before else "")
+        state = (
+            "a folder"
+            if hook.path.is_dir()
+            else _STATES[hook.state] + (", after an existing hook" if hook.before else "")
+        )
         if not hook.runs and hook.state != "none":
             state += ", not executable, so git does not run it"
         lines.append(f"{hook.name:<10}  {state}")

@@ -182,6 +182,14 @@ def test_install_status_and_uninstall(history: GitRepo, in_process: Ask) -> None
     assert "belongs to another program" in hooks("install", code=3).err
 
 
+def test_a_folder_is_not_a_hook(history: GitRepo, in_process: Ask) -> None:
+    hooks = partial(in_process, "hook", cwd=history.top)
+    folder = history.top / ".git/hooks/pre-commit"
+    folder.mkdir(parents=True)
+    assert hooks("status").out.splitlines()[1] == "pre-commit  a folder"
+    assert f"{folder} is a folder, not a hook; move it away" in hooks("install", code=3).err
+
+
 @pytest.fixture
 def hooked(history: GitRepo) -> GitRepo:
     """The same with a hook that stops at a warning. It runs this checkout, not an installed version."""
