@@ -154,7 +154,7 @@ Examples:
 
 The exit code is 6 if a finding reaches the --fail-on level (by default
 review.fail_on, which is error unless you set it), otherwise 0. Without
-findings, nothing is printed."""
+findings, only notes are printed."""
 
 
 @click.command(epilog=EPILOG, short_help="Run a hook (called by git or a hook manager).")
