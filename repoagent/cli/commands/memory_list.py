@@ -99,7 +99,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     def item(text: str, *styles: str) -> list[str]:
         return page.wrap(one_line(text), *styles, indent="  ", hang="  ")
 
-    state = "orphaned: the file no longer exists"
+    state = "orphaned: the file was not found"
     if location.state == "moved":
         next_use = "the next edit of that file, or note about it, moves the memory"
         state = f"moved: its content is now at {location.at}; {next_use}"
@@ -176,7 +176,7 @@ Columns:
   notes     number of notes in notes.md
   last use  when an entry was last added
   state     live: the file exists; moved: its content is at another path,
-            which is shown; orphaned: the file is deleted"""
+            which is shown; orphaned: the file was not found"""
 
 
 @click.command("list", epilog=LIST_EXAMPLES)

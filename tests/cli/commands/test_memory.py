@@ -170,8 +170,8 @@ def test_orphans_and_their_replacements(ask: Ask, context: Workspace) -> None:
     mine, other = context.known("src/a.py"), context.known("src/b.py")
     (top / "src/a.py").unlink()
     (top / "src/a.py").symlink_to("b.py")
-    assert "orphaned: the file no longer exists" in ask("show", "src/a.py").out
-    assert "orphaned: the file no longer exists" in ask("show", mine.folder.name).out
+    assert "orphaned: the file was not found" in ask("show", "src/a.py").out
+    assert "orphaned: the file was not found" in ask("show", mine.folder.name).out
     value = json.loads((other.folder / FILE).read_text())
     (other.folder / FILE).write_text(json.dumps({**value, "path": "src/a.py", "places": {}}))
     done = ask("show", "src/a.py")
