@@ -62,6 +62,14 @@ def edit_tool(session: EditSession) -> Tool:
     return Tool(EDIT, prompt_text(session.form), perform, replay=True, loose=session.loose)
 
 
+def refused(session: EditSession, text: str, cause: str, *reasons: str) -> Observation:
+    """The refusal of an edit: `text` for the model, `cause` for the user."""
+    return Observation(
+        EDIT, session.sent_back(text), ok=False, data={"reasons": list(reasons)}, shown=cause,
+        error=Refused(f"{cause}: rephrase the request, or choose another model with --model"),
+    )  # fmt: skip
+
+
 def _fold(session: EditSession, answer: str) -> Observation:
     """Apply an answer to the draft if all its patches fit. Raises what `apply_patches` raises."""
     draft, earlier = session.draft, session.placements
@@ -100,7 +108,8 @@ def _fold(session: EditSession, answer: str) -> Observation:
         instruction, reason = session.request.instruction, "lost-definition"
         problem = unasked_losses(applied, instruction, answer, originals, parts=parts, loose=session.loose)
     if problem:
-        return Observation(EDIT, session.sent_back(problem), ok=False, data={"reasons": [reason]})
+        cause = problem.removeprefix("Not applied: ").split(". ")[0].replace("you have", "the model has")
+        return refused(session, problem, cause.rstrip("."), reason)
     hunks, owed, session.owed = len(_HUNK.findall(answer)), session.owed, 0
     if 0 < hunks < owed:
         text = f"Not applied: your refused edit had {owed} hunks, and this one has {hunks}. {SEND_ALL} {OR_REPEAT}"

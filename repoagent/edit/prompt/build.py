@@ -19,7 +19,7 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import WhyNot, off_limits_gate, why_content_is_off_limits
-from repoagent.edit.patch_tool import edit_tool
+from repoagent.edit.patch_tool import edit_tool, refused
 from repoagent.edit.prompt import blocks, formats
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.edit.prompt.formats import LOOSE, AnswerFormat
@@ -273,7 +273,7 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
                     text = (
                         f"The files contain no {name}: write what they show, or another kind of placeholder."
                     )
-                    return Observation(EDIT, session.sent_back(text), ok=False)
+                    return refused(session, text, f"the change contains {name}, which is not in the files")
         seen = tool.perform(action)
         return replace(seen, text=mask(seen.text))
 

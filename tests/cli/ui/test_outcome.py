@@ -59,6 +59,28 @@ def test_refusals_of_one_reply_are_shown_together(edit: Open, script: Script) ->
     assert "A part of the change was refused" not in window.seen
 
 
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        (
+            diff("src/app.py", "-def greet(name):", "-    return 'hello ' + name", "+x = 1"),
+            "the change removes greet (src/app.py), which the request does not name",
+        ),
+        (
+            GREET.replace("{name}", "<<secret 0123456789abcdef>>"),
+            "the change contains <<secret 0123456789abcdef>>, which is not in the files",
+        ),
+    ],
+)
+def test_the_error_of_a_refused_edit_has_no_text_for_the_model(
+    run: Run, script: Script, reply: str, cause: str
+) -> None:
+    script.replies(*[reply] * 4)
+    error = run("edit", "src/app.py", "be polite", "--yes", "--json", code=3).json["error"]
+    assert "Now write the edit in another form." in "".join(script.prompts)
+    assert error["message"] == f"{cause}: rephrase the request, or choose another model with --model"
+
+
 def test_a_failed_check_shows_its_end_and_exits_with_6(edit: Open, script: Script, run: Run) -> None:
     script.replies(GREET + FINISH, "I can't make it pass.", "No.")
     with edit("--yes", "--check", "seq 30; echo AssertionError: 1; exit 3", TERM="dumb") as window:
