@@ -218,6 +218,7 @@ def _placed(
     except PatchRefused as error:
         if error.reasons <= NOTHING_TO_DO:
             raise NothingDone(f"no changes: {patch_input.name} is already applied") from error
+        error.shows_lines = True
         raise
     if any(placement.level == "whole-file" for placement in applied.placements):
         from repoagent.edit.guards.unrequested_losses import left_out

@@ -15,6 +15,7 @@ NOTHING = "The change was refused; nothing was applied."
 _ADVICE = re.compile(
     r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Check|If|To) )|\n(?=The nearest lines |Around line |Send )"
 )
+_NEAREST = re.compile(r"(?:The nearest lines of the file are|Around line \d+):(?:\n +\d+  .*)+")
 MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the text of a refusal
 
 
@@ -43,12 +44,23 @@ class Problem:
         return f"{self._location}: {_ADVICE.split(self.text, maxsplit=1)[0].rstrip(' :')}{skip}"
 
     @property
+    def brief_with_lines(self) -> str:
+        """The description for the user, with the nearest lines of the file."""
+        found = _NEAREST.search(self.text)
+        return f"{self.brief}\n{found[0]}" if found else self.brief
+
+    @property
     def _location(self) -> str:
         return (self.path or "the answer") + (f", hunk {self.hunk}" if self.hunk else "")
 
 
 class PatchRefused(Refused):
-    """A patch does not fit or is not allowed, so nothing was applied. `str(error)` is the text for the model."""
+    """A patch does not fit or is not allowed, so nothing was applied. `str(error)` is the text for the model.
+
+    shows_lines: whether `sentence` has the nearest lines: no model corrects the patch, so the user has to.
+    """
+
+    shows_lines = False
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -63,8 +75,10 @@ class PatchRefused(Refused):
 
     @property
     def sentence(self) -> str:
-        """The first MOST_SHOWN problems for the user, one line each, without the advice for the model."""
-        return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
+        """The first MOST_SHOWN problems for the user, without the advice for the model."""
+        problems = self.problems[:MOST_SHOWN]
+        texts = [problem.brief_with_lines if self.shows_lines else problem.brief for problem in problems]
+        return "\n".join([NOTHING, *texts])
 
     def details(self) -> dict[str, object]:
         return {"problems": [asdict(problem) for problem in self.problems]}

@@ -98,6 +98,15 @@ def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here, i
     assert {problem["reason"] for problem in error["problems"]} == {"unknown-file", "deleted-line-missing"}
 
 
+def test_a_refusal_shows_the_nearest_lines(repo: GitRepo, here: Here) -> None:
+    error = here(diff("a.txt", "@@ -4,2 +4,2 @@", " line 4", "-line five", "+five"), "-y", code=3).err
+    assert "not in the file:\n  -line five\nThe nearest lines of the file are:\n     2  line 2\n" in error
+    assert "\n     5  line 5\n" in error and "Send" not in error
+    repo.commit(**{"b.txt": "x\ny\n" * 3})
+    error = here(diff("b.txt", "@@ -9 +9 @@", "-y", "+z"), "-y", code=3).err
+    assert "lines 2, 4, 6).\nAround line 2:\n     1  x\n     2  y\n" in error and "Send" not in error
+
+
 def test_an_applied_patch_exits_with_1(repo: GitRepo, here: Here) -> None:
     patch = GREET + made("new.txt", "x")
     assert here(patch, "-y").code == 0
