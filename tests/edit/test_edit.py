@@ -149,6 +149,14 @@ def test_dry_run_and_no_commit(repo: GitRepo, run: Run, edit: Run, script: Scrip
     assert repo.head() == before[0] and repo.status() == " M src/app.py\n"
 
 
+@pytest.mark.parametrize("how", ["--yes", "--dry-run"])
+def test_tolerances_are_reported(run: Run, script: Script, how: str) -> None:
+    script.replies(GREET.replace("-    return", "-  return").replace("+    return", "+  return"))
+    done = run("edit", "src/app.py", "greet with a comma", how, code=0)
+    assert "inexact match: src/app.py:1 (lines matched ignoring white space" in done.err
+    assert "inexact match" not in done.out
+
+
 def test_the_instruction_from_a_file(run: Run, script: Script, tmp_path: Path) -> None:
     (tmp_path / "request").write_text("greet with a comma\n")
     for source, stdin in ((("-",), "greet with a comma\n"), (("-F", str(tmp_path / "request")), "")):

@@ -63,7 +63,6 @@ def command(session: Session, /, **values: Any) -> None:
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply import apply, parse_bindings, read_patch_input
     from repoagent.edit.request import Target
-    from repoagent.edit.ui import placements_text, tolerated
     from repoagent.git.worktree import layout_of, open_worktree, relative_path
 
     options = SimpleNamespace(**values)
@@ -103,11 +102,7 @@ def command(session: Session, /, **values: Any) -> None:
     if options.as_json:
         show_json(outcome, terminal)
         return
-    result = outcome.result
-    loose = tolerated(result.proposal.placements)
-    if loose and not (terminal.error_tty and result.written):  # a question has shown them
-        terminal.note(f"inexact match: {placements_text(loose)}")
-    show_commit(result, terminal, f"{outcome.seconds:.1f} s", ui.shown_remarks)
+    show_commit(outcome.result, terminal, f"{outcome.seconds:.1f} s", ui.shown_remarks)
 
 
 def _read(file: str | None) -> bytes:

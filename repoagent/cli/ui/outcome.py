@@ -80,7 +80,13 @@ def show_json(outcome: EditOutcome | ApplyOutcome, terminal: Terminal, **more: o
 def show_commit(
     result: CommitOutcome, terminal: Terminal, spent: str, shown_remarks: Collection[str] = ()
 ) -> None:
-    """Print the remarks except `shown_remarks`, and the commit (for a dry run, the diff) with the text `spent`."""
+    """Print inexact matches, the remarks except `shown_remarks`, and the commit (for a dry run, the diff) with the text
+    `spent`."""
+    from repoagent.edit.ui import placements_text, tolerated
+
+    loose = tolerated(result.proposal.placements)
+    if loose and not (terminal.error_tty and result.written):  # a question has shown them
+        terminal.note(f"inexact match: {placements_text(loose)}")
     for remark in result.remarks:
         if remark not in shown_remarks:
             terminal.note(f"note: {remark}")
