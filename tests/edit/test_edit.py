@@ -163,6 +163,11 @@ def test_the_instruction_from_a_file(run: Run, script: Script, tmp_path: Path) -
         script.replies(GREET)
         run("edit", "--dry-run", "src/app.py", *source, stdin=stdin, code=0)
         assert "Request:\ngreet with a comma\n" in script.prompts[0]
+    script.replies(GREET)
+    run("edit", "--yes", "src/app.py", "greet", code=0)
+    script.replies(GREET)
+    run("edit", "--yes", "--again", "-", stdin="greet with a comma\n", code=0)
+    assert "Request:\ngreet with a comma\n" in script.prompts[0]
 
 
 def test_json_of_an_edit_and_of_errors(repo: GitRepo, edit: Run, script: Script) -> None:

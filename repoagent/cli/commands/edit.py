@@ -109,7 +109,8 @@ def command(session: Session, /, **values: Any) -> Exit:
         if options.again:
             if len(options.arguments) != 1 or not options.arguments[0].strip():
                 raise UsageError('--again takes one instruction: use repoagent edit --again "INSTRUCTION"')
-            instruction, before = options.arguments[0].strip(), last_request(worktree)
+            instruction = _instruction(options.arguments[0], options, terminal, targets)
+            before = last_request(worktree)
             undone = before.edit.undone
             fields = {"targets": before.targets, "instead_of": None if undone else before.edit.id}
         else:
