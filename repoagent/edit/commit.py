@@ -89,7 +89,8 @@ class SentBack(Exception):
 
     def failure(self, more: str = "") -> CheckFailed:
         """The error for the user if the model gets no further attempt."""
-        return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
+        gap = " " if self.sentence.endswith(".") else "\n"  # the output of a hook
+        return CheckFailed(gap.join(filter(None, [self.sentence, more])), self.printed)
 
 
 class CannotCommitNow(Refused):

@@ -84,6 +84,13 @@ def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, edit: Run
     assert "was stopped after 0.3 seconds" in done.err and "check.timeout" in done.err
 
 
+def test_the_limit_after_a_failed_hook_is_a_line(repo: GitRepo, edit: Run, script: Script) -> None:
+    repo.hook("pre-commit", "echo no tens here >&2; exit 1\n")
+    script.replies(GREET)
+    error = edit("--max-turns", "1", code=6).err
+    assert "no tens here\nNothing was changed (reached the limit of 1 model call: " in error
+
+
 def test_a_file_saved_during_a_failing_check_is_left(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(GREET)
     done = edit("--check-unconfined", "--check", "echo mine > src/app.py; false", code=3)
