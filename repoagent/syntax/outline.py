@@ -152,6 +152,8 @@ def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
 
 def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
     """The symbol with this name; see `find_symbols`. Raises UsageError unless exactly one symbol matches."""
+    if not symbols:
+        raise UsageError(f"{path} has no symbols")
     if matches := _matches(symbols, name):
         if len(matches) > 1:
             raise UsageError(f"{name!r} is ambiguous in {path}: {_list(matches)}; use NAME:LINE")

@@ -28,6 +28,7 @@ SOURCE = (
 def folder(tmp_path: Path) -> Path:
     """A folder outside a repository."""
     (tmp_path / "app.py").write_text(SOURCE)
+    (tmp_path / "bare.py").write_text("x = 1\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "bin").write_bytes(b"\0\1")
     (tmp_path / "a.unknown").write_text("x\n")
@@ -48,6 +49,7 @@ def test_wrong_calls_are_one_sentence(outline: Ask) -> None:
         ("a.unknown", "a.unknown is in an unknown language; use --language"),
         ("app.py::", "no name after the :: in app.py"),
         ("app.py::nope", "app.py has no symbol 'nope'; it has Server (1-4), main (7-8)"),
+        ("bare.py::nope", "bare.py has no symbols"),
         ("empty::f", "empty is a folder; :: needs a file"),
         ("-", "standard input needs --language"),
         ("- --language pyton", "unknown language 'pyton'; choose one of ada, bash,"),
