@@ -154,7 +154,7 @@ class Meter:
         if limits.tokens is not None and used["tokens"] + estimate.total > limits.tokens:
             raise LimitReached(
                 f"the next call would exceed the limit of {limits.tokens:,} tokens ({used['tokens']:,} "
-                f"used, about {estimate.total:,} to be sent): raise --max-tokens to continue"
+                f"used, about {estimate.total:,} to be sent): raise max_tokens to continue"
             )
         if limits.cost is not None or limits.day is not None:
             self._refuse_too_dear(estimate, spec, used["cost"])
@@ -222,7 +222,7 @@ def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[st
             name = "--max-cost" if limits.cost is not None else "max_cost_per_day"
             raise UsageError(
                 f"{name} needs the price of {spec}, which is unknown: set `input` and `output` "
-                f'under [models."{spec}"] in your configuration, or use --max-tokens instead'
+                f'under [models."{spec}"] in your configuration, or set max_tokens instead'
             )
 
 

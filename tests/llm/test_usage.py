@@ -33,7 +33,7 @@ PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
 @pytest.mark.parametrize(("limits", "used", "most", "words"), [
     (Limits(turns=1), Usage(), 9, r"1 model call: .*--max-turns"),
     (Limits(tokens=1000), Usage(input=100, output=300, cache_read=100), 500,
-     r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens"),
+     r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*: raise max_tokens to"),
     (Limits(cost=0.01), Usage(input=1000, output=500), 1499, r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost"),
 ])  # fmt: skip
 def test_limits_are_checked_before_the_call(limits: Limits, used: Usage, most: int, words: str) -> None:
@@ -51,7 +51,7 @@ def test_limits_are_checked_before_the_call(limits: Limits, used: Usage, most: i
 def test_a_limit_on_cost_needs_a_price() -> None:
     for limits, name in ((Limits(cost=1.0), "--max-cost"), (Limits(day=1.0), "max_cost_per_day")):
         meter = Meter(limits, PRICES.get)
-        words = rf'{name} needs the price of some/other.*\[models."some/other"\]'
+        words = rf'{name} needs the price of some/other.*\[models."some/other"\].* set max_tokens'
         with pytest.raises(UsageError, match=words):
             meter.before_attempt(Usage(), "some/other")
         assert meter.attempts == 0
