@@ -205,7 +205,7 @@ no_commit_option = click.option("--no-commit", is_flag=True, help="Write the fil
 allow_sensitive_option = click.option(
     "--allow-sensitive",
     is_flag=True,
-    help="Also allow changes to hooks, CI and other files that get executed.",
+    help="Also allow large deletions, and changes to hooks, CI and other files that get executed.",
 )
 no_verify_option = click.option("--no-verify", is_flag=True, help="Skip the pre-commit and commit-msg hooks.")
 include_dirty_option = click.option(

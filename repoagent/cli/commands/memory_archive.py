@@ -101,7 +101,7 @@ Examples:
 A memory is attached to the file at its path if the file's content or git's
 history shows that it is the same file. Otherwise the memory is imported without
 a file; attach it with `repoagent memory relink`. Missing notes are added to an
-existing memory. Imported entries are marked; keys and tokens in them are masked.
+existing memory. Imported notes are marked; keys and tokens in them are masked.
 
 The exit code is 1 if there is nothing new to import."""
 _OUTCOMES: dict[str, Cell] = {

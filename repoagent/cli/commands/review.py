@@ -114,7 +114,12 @@ OPTION_GROUPS = {  # by their parameters
     "--format", "form", type=click.Choice(FORMS), default="text", metavar="FORM",
     help="Report as text, json, sarif, github, gitlab or markdown.",
 )  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="With --format or --json: write to FILE instead of standard output.",
+)
 @click.option(
     "--also", metavar="FORM=FILE", multiple=True,
     help="Also write the report in another format to FILE. Repeatable.",
