@@ -47,7 +47,8 @@ def open_early(http: httpx2.Client, address: str) -> None:
     def connect() -> None:
         import httpx2
 
-        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # ValueError: an invalid host name
+        # ValueError: an invalid host name; RuntimeError: the client is closed, as the program ends
+        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError, RuntimeError):
             http.head(address, timeout=CONNECT_SECONDS)
 
     threading.Thread(target=connect, name="open-early", daemon=True).start()

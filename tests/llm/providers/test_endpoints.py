@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from repoagent.errors import ModelError, UsageError
+from repoagent.llm.providers import http
 from repoagent.llm.providers.endpoints import (
     Endpoint,
     ServerBackend,
@@ -178,3 +180,16 @@ def test_context(serve: Start, traits: list[str], pages: dict[str, Any], expecte
     asked = len(server.paths)
     assert context_of(server.endpoint("testing", *traits, keyed=False, local=False), "m") is None
     assert len(server.paths) == asked  # another machine is not asked
+
+
+def test_a_client_closed_before_its_thread_starts_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the end of a program that fails before its first call."""
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    client = http.new_http_client()
+    client.close()
+    http.open_early(client, "http://127.0.0.1:9/")
+    for thread in threading.enumerate():
+        if thread.name == "open-early":
+            thread.join(10)
+    assert raised == []
