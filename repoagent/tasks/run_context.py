@@ -45,6 +45,7 @@ class RunRequest:
     tools: the names of the allowed tools, None for all
     instructions: those of the agent type, for the prompt
     allow: command patterns allowed in addition to the configuration
+    always: the patterns of "always" answers, which the run adds to; the messages of a chat share them
     confine: whether commands run in a sandbox, if there is one
     allow_sensitive: whether files that git or a server executes may be changed without a separate question
     agent: "model", or a name in the entry-point group `repoagent.agents`
@@ -64,6 +65,7 @@ class RunRequest:
     tools: frozenset[str] | None = None
     instructions: str = ""
     allow: tuple[str, ...] = ()
+    always: list[str] = field(default_factory=list)
     network: bool = False
     confine: bool = True
     allow_sensitive: bool = False

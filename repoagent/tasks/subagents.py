@@ -296,7 +296,7 @@ class SubagentPool:
         """Wait for the end of a subagent, and merge its changes."""
         subagent, context = self.running[number], self.context
         try:
-            subagent.listen(context.ui.approve)
+            subagent.listen(context.gate.ask)
         finally:  # after ^C it stays in `running`, so that `close` counts its usage
             subagent.end()
         run = read_run(RunDirectory(context.layout, subagent.name))

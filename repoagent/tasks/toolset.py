@@ -51,7 +51,7 @@ def create_gate(
     configuration = user_file(os.environ)
     policy, hidden = confinement.policy, confinement.hidden
     reason = "" if confinement.name else why_no_sandbox() if request.confine else "the sandbox is turned off."
-    allow = (*settings.texts("run.allow"), *user_rules(configuration), *request.allow)
+    allow = (*settings.texts("run.allow"), *user_rules(configuration), *request.allow, *request.always)
     deny = (*settings.texts("run.deny"), *user_rules(configuration, "run.deny"))
     return Gate(
         # without a sandbox, nothing prevents a command of a plan-only run from writing
@@ -59,6 +59,7 @@ def create_gate(
         asker,
         allow=parse_rules(dict.fromkeys(allow)),
         deny=parse_rules(dict.fromkeys(deny)),
+        added=request.always,
         remember=partial(keep_rules, policy.top),
         audit=lambda event: json_files.record(run_dir.layout, {"run": request.name, **event}),
         sandbox=confinement.name,

@@ -108,6 +108,15 @@ def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
     assert chat.usage.total == 2 * CALL + 3 * CHILD and chat.left.cost == 1.25  # what is not used comes back
 
 
+def test_always_at_the_question_of_a_subagent_holds_for_its_parent(repo: GitRepo) -> None:
+    event = {"event": "ask", "of": "command", "what": "make x", "patterns": ["make x"]}
+    program = ("-c", f"print({json.dumps(event)!r})")
+    user = User(allows=lambda request: Verdict(True, always=True))
+    with patch.object(subagents, "ITSELF", program):
+        go(repo, ASK, "<run>make x</run>", "So.", user=user)
+    assert [request.why.partition(" run-")[0] for request in user.requests] == ["the subagent"]
+
+
 def test_the_last_error_of_a_subagent_that_does_not_start(repo: GitRepo) -> None:
     with patch.object(subagents, "ITSELF", ("-c", "import sys; sys.exit('one\\ntwo')")):
         _, _, user = go(repo, ASK, "So.")

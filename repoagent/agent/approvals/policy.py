@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
@@ -85,6 +85,7 @@ class Gate:
 
     asker: asks the user.
     allow, deny: the rules; an "always" answer adds to `allow`.
+    added: the patterns that "always" answers added.
     remember: saves the patterns of an "always" answer for later runs in this repository.
     audit: records each decision.
     sandbox: the name of the sandbox for commands; "" for none.
@@ -99,6 +100,7 @@ class Gate:
     asker: Asker = lambda request: _NOT_INTERACTIVE
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
+    added: list[str] = field(default_factory=list)
     remember: Callable[[Sequence[str]], None] = lambda patterns: None
     audit: Audit = lambda event: None
     sandbox: str = ""
@@ -176,6 +178,10 @@ class Gate:
         if check.reading is not None:
             ambiguous = f"the command is ambiguous: {check.reading.doubt}" if check.reading.doubt else ""
             request = replace(request, patterns=check.patterns(), why=ambiguous or check.why_hidden())
+        return self.ask(request)
+
+    def ask(self, request: ApprovalRequest) -> Verdict:
+        """Ask the user, and add the patterns of an "always" answer to `allow`."""
         verdict = self.asker(request)
         if not verdict.allowed:
             return replace(verdict, reason=verdict.reason or "the user said no.", by=verdict.by or "person")
@@ -183,6 +189,7 @@ class Gate:
             if verdict.keep:
                 self.remember(request.patterns)
             self.allow = (*self.allow, *map(Rule, request.patterns))
+            self.added += request.patterns
             scope = "always" if verdict.keep else "for this run"
             return replace(verdict, by=verdict.by or f"person, {scope}: {', '.join(request.patterns)}")
         return replace(verdict, always=False, keep=False, by=verdict.by or "person")

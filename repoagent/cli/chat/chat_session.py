@@ -54,6 +54,7 @@ class Chat:
     limits: the limits of one turn.
     edits: the ids of this chat's edits.
     aside: what the user did since the last message; it goes to the model with the next message.
+    always: the patterns of "always" answers.
     lives: whether the run folder was created, so that it must still exist at the next turn.
     """
 
@@ -68,6 +69,7 @@ class Chat:
     limits: Limits
     edits: dict[str, None] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
+    always: list[str] = field(default_factory=list)
     lives: bool = False
 
     @property
@@ -98,6 +100,7 @@ class Chat:
             commit=run_options.commit_options(options),
             commit_per_edit=options.commit_per_edit,
             check=options.check,
+            always=self.always,
             allow_sensitive=options.allow_sensitive,
             agent=options.agent,
             branch=(current_branch(self.worktree) or "") if self.worktree.is_linked else "",

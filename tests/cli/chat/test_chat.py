@@ -302,6 +302,17 @@ def test_an_invalid_turn_is_reported_and_an_error_does_not_end_it(run: Run, scri
     assert (error["event"], error["exit"]) == ("error", without.code) and without.code != 0
 
 
+@pytest.mark.parametrize("answer", ["run", "always"])
+def test_always_holds_for_the_later_messages_of_a_chat(
+    repo: GitRepo, run: Run, script: Script, answer: str
+) -> None:
+    repo.write("Makefile", "x:\n\ttouch made\n")
+    script.replies(*["<run>make x</run>", "Made."] * 3)
+    says = lines({"say": "a"}, {"id": 1, "answer": answer}, {"say": "b"}, {"say": "c"})
+    done = run("chat", "--json-stream", stdin=says, code=0)
+    assert [one["event"] for one in events(done, "ask", "end")] == ["ask", "end", "end", "end"]
+
+
 @pytest.mark.soak
 def test_questions_are_answered_and_numbered_through_it(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "<run>touch a</run>", "never")
