@@ -119,12 +119,12 @@ def _commit(
     unreviewed = [change for change in changes if change.name not in accepted]
     if request.mode == "ask" and unreviewed:
         diff = canonical_diff(unreviewed, hash_name=context.worktree.object_format)
-        reason = "commands made this change, which will be part of the commit"
+        reason = "you have not accepted this change, which will be part of the commit"
         verdict = context.ui.approve(ApprovalRequest("edit", diff, why=reason))
         if not verdict.allowed:
             names = ", ".join(quote_unless_plain(change.name) for change in unreviewed)
             raise SentBack(
-                "person", f"The user rejected the changes that commands made to {names}: {verdict.reason}"
+                "person", f"The user does not want the change to {names} in the commit: {verdict.reason}"
             )
     # a deletion needs the user's agreement, even if the mode allowed the command
     deleted = {change.name for change in changes if change.path is None} - context.deletions

@@ -193,7 +193,7 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
         except BaseException:
             change_set.settle_pending()
             raise
-        change_set.wrote(changes)
+        change_set.wrote(changes, changes if proposal.accepted else ())
         for change in changes:
             context.audit(write_event(change, worktree.object_format, edit=edit_id))
             memory = memories.get(change.old_path or "")

@@ -233,6 +233,13 @@ class RunContext:
         self.tool_context.editable = set()
         self.tool_context.not_ignored = frozenset()
 
+    def recall_accepted(self) -> None:
+        """Add what the user accepted in an earlier process or in a subagent."""
+        for change in self.change_set.accepted:
+            self.accepted[change.name] = change.after
+            if change.path is None:
+                self.deletions.add(change.name)
+
     def write(self, changes: Sequence[FileChange]) -> None:
         """Write all of `changes` or none. Raises what `restore.write_changes` raises."""
         from repoagent.edit.commit import new_edit_id

@@ -163,8 +163,9 @@ def open_session(  # noqa: PLR0917
         commits = [last_commit] if last_commit is not None else []
         context = RunContext(
             worktree, layout_of(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
-            commits=commits, unreviewed=bool(change_set.changes or commits),
+            commits=commits, unreviewed=bool(commits) or not change_set.accepted.issuperset(change_set.changes),
         )  # fmt: skip
+        context.recall_accepted()
         state = open_state(run_dir.conversation)
         toolset = create_toolset(context, confinement, stack)
         context.tools = toolset.tools

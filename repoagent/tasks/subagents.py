@@ -187,7 +187,9 @@ def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
         return []
     known = {(change.name, change.after) for change in change_set.changes}  # merged before a kill
     change_set.overlapping |= of_child.overlapping
-    change_set.wrote([change for change in changes if (change.name, change.after) not in known])
+    new = [change for change in changes if (change.name, change.after) not in known]
+    change_set.wrote(new, of_child.accepted.intersection(new))
+    context.recall_accepted()
     change_set.add_candidates(of_child.candidates)
     of_child.drop([change.name for change in (*of_child.changes, *of_child.candidates)])
     return [change.name for change in changes]

@@ -62,10 +62,12 @@ class Model:
 
 @dataclass
 class User(NonInteractive):
-    """A scripted user: accepts or rejects edits as in `says`, and answers approval requests with `allows`."""
+    """A scripted user: accepts or rejects edits as in `says`, and answers approval requests with `allows`. `by_person`
+    says whether a user, not the mode, accepts edits."""
 
     says: Sequence[str] = ()
     allows: Callable[[ApprovalRequest], Verdict] = lambda request: Verdict(True)
+    by_person: bool = False
     requests: list[ApprovalRequest] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
@@ -73,7 +75,7 @@ class User(NonInteractive):
     def decide(self, proposal: Proposal) -> Decision:
         self.proposals.append(proposal)
         if proposal.message or not self.says:
-            return Decision("yes")
+            return Decision("yes", by_person=self.by_person)
         word, *rest = self.says
         self.says = rest
         return Decision("yes") if word == "yes" else Decision("no", reason=word)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from unittest.mock import DEFAULT, patch
 
@@ -14,18 +14,20 @@ from repoagent.cli.commands.run_options import chosen_name
 from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import Content, FileChange
+from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append_turns, read_conversation
 from repoagent.llm.model import Usage
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks import commit, file_tools
 from repoagent.tasks.changes import command_watch
-from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
+from repoagent.tasks.changes.change_set import INDEX, ChangeSet, open_change_set
 from repoagent.tasks.restore import restore_changes, uncommitted_files
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import RunRecord
+from repoagent.tasks.sandbox import Confinement
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, NAME, Answer, committed, diff, go, run_dir, then
+from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, committed, diff, go, run_dir, then
 
 COMMITTED = {"f.txt": "one\n"}
 
@@ -178,6 +180,84 @@ def test_a_system_error_of_an_edit_ends_the_run(repo: GitRepo, each: bool) -> No
     outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=each)
     assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
     assert repo.git("show", "HEAD:f.txt") == "two\n"
+
+
+DELETE = "```diff\n--- a/g.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-g\n```\n"
+
+
+@pytest.mark.parametrize("kind", ["run", "chat"])
+def test_an_accepted_edit_is_not_asked_about_again(repo: GitRepo, kind: str) -> None:
+    """Neither after a resume nor in a later message of a chat; the check need not be confined."""
+    repo.commit(**{"g.txt": "g\n"})
+    killed(repo, EDIT, DELETE, user=User(by_person=True), mode="ask", kind=kind)
+    user = User()
+    with patch.object(Confinement, "program", side_effect=AssertionError):
+        go(
+            repo,
+            DONE,
+            prompt="" if kind == "run" else "Go on.",
+            user=user,
+            mode="ask",
+            kind=kind,
+            check="true",
+        )
+    assert (user.requests, repo.status(), committed(repo)) == ([], "", ["f.txt", "g.txt"])
+
+
+def by_mode(repo: GitRepo) -> None:
+    killed(repo, EDIT, mode="auto-edit")
+
+
+def below_another_edit(repo: GitRepo) -> None:
+    by_mode(repo)
+    killed(repo, diff("f.txt", "two", "two!"), prompt="", user=User(by_person=True), mode="ask")
+
+
+def command_after_it(repo: GitRepo) -> None:
+    killed(repo, EDIT, "<run>echo more >> f.txt</run>", user=User(by_person=True), mode="ask")
+
+
+def tampered(repo: GitRepo) -> None:
+    killed(repo, EDIT, user=User(by_person=True), mode="ask")
+    index = run_dir(repo).changes / INDEX
+    value = json.loads(index.read_text())
+    (item,) = value["changes"]
+    item["accepted"] = item["before"]
+    index.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize("begin", [by_mode, below_another_edit, command_after_it, tampered])
+def test_a_change_that_was_not_accepted_is_asked_about(
+    repo: GitRepo, begin: Callable[[GitRepo], None]
+) -> None:
+    begin(repo)
+    user = User()
+    go(repo, DONE, prompt="", user=user, mode="ask")
+    (request,) = user.requests
+    assert "+two" in request.what and request.why.startswith("you have not accepted this change")
+
+
+NO_COMMIT = Options(no_commit=True)
+
+
+def test_what_the_user_accepted_of_a_subagent_is_not_asked_about_again(repo: GitRepo) -> None:
+    repo.commit(**{"g.txt": "g\n", "h.txt": "h\n"})
+    killed(repo, EDIT, user=User(by_person=True), mode="ask")
+    child = "run-20260101-000001-abcdef"
+    for path, mode in (("g", "ask"), ("h", "auto-edit")):
+        wishes = {"name": child, "kind": "edit", "parent": NAME, "mode": mode, "commit": NO_COMMIT}
+        go(
+            repo,
+            diff(f"{path}.txt", path, path.upper()),
+            "Done.",
+            user=User(by_person=mode == "ask"),
+            **wishes,
+        )
+    user = User()
+    go(repo, DONE, prompt="", user=user, mode="ask")
+    (request,) = user.requests
+    assert "+H" in request.what and "+G" not in request.what and "+two" not in request.what
+    assert committed(repo) == ["f.txt", "g.txt", "h.txt"]
 
 
 def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:

@@ -60,6 +60,7 @@ class ChangeSet:
     overlapping: paths in which the run changed lines again after someone else had changed them
     pending: changes announced by `will_write`, perhaps not written yet
     edit: identifies the last written edit, so that it is not repeated after a kill
+    accepted: those of the changes that the user has accepted
     """
 
     worktree: WorkTree
@@ -69,19 +70,25 @@ class ChangeSet:
     overlapping: frozenset[str] = frozenset()
     pending: tuple[FileChange, ...] = ()
     edit: str = ""
+    accepted: frozenset[FileChange] = frozenset()
 
     def will_write(self, changes: Iterable[FileChange], edit: str = "") -> None:
         """Announce changes before the files are written, so that a kill before `wrote` loses nothing."""
         self.pending, self.edit = tuple(changes), edit
         self._save()
 
-    def wrote(self, changes: Sequence[FileChange]) -> None:
-        """Add changes that the run has written. An empty list cancels the pending ones."""
+    def wrote(self, changes: Sequence[FileChange], accepted: Collection[FileChange] = ()) -> None:
+        """Add changes that the run has written. An empty list cancels the pending ones. `accepted` are those that the
+        user accepted; one on top of an earlier change that the user did not accept does not count."""
+        seen = {
+            change.name for change in accepted if self.accepted.issuperset(self.all_of(paths_of([change])))
+        }
         self.keep(paths_of(changes))
         self.pending = ()
         self.edit = self.edit if changes else ""
         for change in changes:
             self._add(change)
+        self.accepted |= {change for change in self.changes if change.name in seen}
         self._save()
 
     def settle_pending(self) -> None:
@@ -212,6 +219,7 @@ class ChangeSet:
     def _save(self) -> None:
         """Write the bytes first, then the index."""
         self.overlapping &= {change.name for change in self.changes}
+        self.accepted &= set(self.changes)
         missing: dict[Path, bytes] = {}
 
         def digest(data: bytes | None) -> str | None:
@@ -232,6 +240,7 @@ class ChangeSet:
                     "after": digest(change.after),
                     "old_mode": change.old_mode,
                     "mode": change.mode,
+                    "accepted": (digest(change.after) or "") if change in self.accepted else None,
                 }
                 for change in getattr(self, name)
             ]
@@ -252,7 +261,12 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     lists = {name: tuple(_read_change(folder, item) for item in value.get(name) or ()) for name in _LISTS}
     overlapping = frozenset(map(str, value.get("overlapping") or ()))  # may be an object with the lines
     edit = str(value.get("edit", ""))
-    change_set = ChangeSet(worktree, folder, **lists, overlapping=overlapping, edit=edit)
+    accepted = frozenset(
+        change
+        for change, item in zip(lists["changes"], value.get("changes") or (), strict=True)
+        if item.get("accepted") == (item.get("after") or "")
+    )
+    change_set = ChangeSet(worktree, folder, **lists, overlapping=overlapping, edit=edit, accepted=accepted)
     if change_set.pending:
         change_set.settle_pending()
     return change_set
