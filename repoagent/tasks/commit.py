@@ -30,6 +30,7 @@ from repoagent.edit.review_and_commit import (
     propose_until_accepted,
     review_and_commit,
 )
+from repoagent.errors import Refused
 from repoagent.git.file_writer import FilesChanged
 from repoagent.git.files import FileChange, read_content
 from repoagent.git.transaction.plan import refuse_operation
@@ -54,7 +55,8 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
     changed in the files stays uncommitted. `summary` becomes the message if the model wrote none.
 
     Raises SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and
-    the user did not agree, and Refused during a rebase. The files keep the change in these cases.
+    the user did not agree, and Refused during a rebase or if there is no user to ask. The files keep the change in
+    these cases.
     """
     change_set = context.change_set
     overlapping = frozenset() if context.request.commit.include_dirty else change_set.overlapping
@@ -121,11 +123,15 @@ def _commit(
         diff = canonical_diff(unreviewed, hash_name=context.worktree.object_format)
         reason = "you have not accepted this change, which will be part of the commit"
         verdict = context.ui.approve(ApprovalRequest("edit", diff, why=reason))
-        if not verdict.allowed:
-            names = ", ".join(quote_unless_plain(change.name) for change in unreviewed)
-            raise SentBack(
-                "person", f"The user does not want the change to {names} in the commit: {verdict.reason}"
+        names = ", ".join(quote_unless_plain(change.name) for change in unreviewed)
+        if verdict.by == "nobody":
+            raise Refused(
+                f"nothing was committed, because there is no user to ask about the change to {names}; use a terminal "
+                f"or --mode auto-edit. {resume_hint(context)}"
             )
+        if not verdict.allowed:
+            reason = verdict.reason.rstrip(".") or "the user said no"
+            raise SentBack("person", f"The user does not want the change to {names} in the commit: {reason}.")
     # a deletion needs the user's agreement, even if the mode allowed the command
     deleted = {change.name for change in changes if change.path is None} - context.deletions
     targets = tuple(Target(path) for path in accepted if path not in deleted)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import SentBack
 
-REFUSALS = 3  # by the check, a hook or for a sensitive file, after which the run fails
+REFUSALS = 3  # by the check, a hook or the user, or for a sensitive file, after which the run fails
 REFUSED_EDIT, KEPT_OUT = "refused_edit", "kept_out"  # reasons of a refused finish
-_REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds of observations
+_REFUSING = frozenset({"check", "hook", "before_finish", "person", "sensitive"})  # kinds of observations
 
 
 def turns_since_user(state: State) -> Sequence[Turn]:
@@ -55,8 +55,8 @@ class FinishTool:
     """The state of the tool `finish`.
 
     check: the result of the check, if it passed
-    refused: the number of turns at the last refusal in this process (by a check, by a hook or because of a sensitive
-        file), and that refusal
+    refused: the number of turns at the last refusal in this process (by a check, a hook or the user, or because of a
+        sensitive file), and that refusal
     """
 
     context: RunContext
@@ -204,8 +204,8 @@ class FinishTool:
         return Observation(refusal.kind, f"{refusal}\n{advice}", ok=False, shown=refusal.shown)
 
     def failed_check(self) -> CheckFailed | None:
-        """The error that ends the run if nothing has been changed or run since its check or hook failed, because a
-        retry would fail again; None otherwise."""
+        """The error that ends the run if nothing has been changed or run since the last refusal, because a retry would
+        fail again; None otherwise."""
         if self.refused is None:
             return None
         at, _ = self.refused
@@ -225,7 +225,7 @@ class FinishTool:
     def given_up(
         self, sentence: str = "Nothing was committed: after that, the model replied without an action."
     ) -> CheckFailed:
-        """The error that ends a run after a failed check or hook."""
+        """The error that ends a run after a refusal."""
         from repoagent.tasks.commit import resume_hint
 
         assert self.refused is not None

@@ -13,7 +13,7 @@ from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone,
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, committed, diff, go, run_dir, then
+from tests.tasks.bare import DONE, EDIT, FINISH, NAME, User, committed, diff, go, nobody, run_dir, then
 
 COMMITTED = {"f.txt": "one\n"}
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
@@ -115,18 +115,22 @@ def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
     assert committed(repo) == ["f.txt"]
 
 
+MORE = "<run>echo more >> g.txt</run>"
+
+
 @pytest.mark.parametrize(
     ("replies", "wishes"),
     [
         ((EDIT,), {"check": "grep three f.txt"}),
         ((EDIT, FLOW), {"mode": "ask"}),  # a sensitive file
         ((), {"mode": "read-only", "check": "false"}),
+        ((MORE, EDIT), {"mode": "ask", "user": User(allows=lambda request: Verdict(request.kind != "edit"))}),
     ],
 )
 def test_the_third_reason_not_to_finish_ends_the_run(
     repo: GitRepo, replies: tuple[str, ...], wishes: dict[str, object]
 ) -> None:
-    before = repo.commit(**{".github/workflows/x.yml": "on: pull\n"})
+    before = repo.commit(**{".github/workflows/x.yml": "on: pull\n", "g.txt": "g\n"})
     tries = (DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}")
     with pytest.raises(CheckFailed, match="after 3 tries") as error:
         go(repo, *replies, *tries, **wishes)
@@ -134,6 +138,19 @@ def test_the_third_reason_not_to_finish_ends_the_run(
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n" if replies else b"one\n")
     if "check" in wishes:
         assert go(repo, DONE, prompt="never mind the check")[0].kind == "done"
+
+
+def test_a_no_is_not_asked_again_and_without_a_user_the_run_ends(repo: GitRepo) -> None:
+    repo.commit(**{"g.txt": "g\n"})
+    user = User(allows=lambda request: Verdict(request.kind != "edit"))
+    with pytest.raises(CheckFailed, match="in the commit: the user said no"):
+        go(repo, MORE, DONE, DONE, user=user, mode="ask")
+    with pytest.raises(
+        Refused, match=r"no user to ask about the change to g.txt; use .* Your files contain"
+    ) as error:
+        go(repo, DONE, prompt="", user=User(allows=nobody), mode="ask")
+    assert [request.kind for request in user.requests] == ["command", "edit"]
+    assert error.value.exit_code == 3 and repo.status() == " M g.txt\n"
 
 
 def test_an_unreadable_plan_ends_the_run(repo: GitRepo) -> None:
