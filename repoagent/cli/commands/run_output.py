@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -244,14 +245,17 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     from repoagent.tasks.restore import uncommitted_files
     from repoagent.tasks.runs.control import RunStopped
     from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+    from repoagent.tasks.runs.list import read_run
+    from repoagent.tasks.worktree import worktree_of
 
     run_dir = RunDirectory(layout_of(worktree), name)
-    try:
+    can_resume = False
+    changed: tuple[str, ...] = ()
+    with suppress(RepoagentError):  # its work tree is gone, for example
         refuse_foreign(run_dir)  # the conversation came with the repository
         can_resume = not isinstance(error, Busy) and read_conversation(run_dir.conversation) is not None
-    except RepoagentError:
-        can_resume = False
-    changed = uncommitted_files(worktree, run_dir) if can_resume else ()
+        if can_resume:
+            changed = uncommitted_files(worktree_of(worktree, read_run(run_dir)), run_dir)
     if not can_resume or (isinstance(error, NothingDone) and not changed):
         return False
     explained = isinstance(error, (KeyboardInterrupt, RunStopped))

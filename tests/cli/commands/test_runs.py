@@ -211,3 +211,13 @@ def test_a_branch_and_work_stay(repo: GitRepo, run: Run, script: Script, options
     assert not options or "hello, " in (folder / "src/app.py").read_text()
     subject = repo.git("log", "-1", "--format=%s", "side")
     assert subject == ("change\n" if options == "--no-commit" else "Greet\n")
+
+
+@pytest.mark.parametrize("option", ["--branch side", "--worktree ../mine"])
+def test_the_uncommitted_files_of_a_linked_work_tree_are_named_at_a_limit(
+    repo: GitRepo, run: Run, script: Script, option: str
+) -> None:
+    repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
+    script.replies(GREET)
+    limited = ("run", "greet", "--mode", "auto-edit", "--max-turns", "1")
+    assert "\nnot committed: src/app.py; undo these changes" in run(*limited, *option.split(), code=5).err
