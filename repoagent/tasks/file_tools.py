@@ -80,6 +80,9 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             return replace(observation, final=False)
         if context.gate.mode == "read-only":
             return Observation(EDIT, "This run is read-only: nothing may be changed.", ok=False)
+        accepted = context.accepted.items()
+        earlier = (*change_set.changes, *change_set.candidates)
+        unseen = {change.name for change in earlier if (change.name, change.after) not in accepted}
         try:
             changes = _write_draft(context, mark)
         except SentBack as error:
@@ -98,7 +101,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         for change in changes:
             if change.path is not None and change.after is not None:
                 current = change_set.of(change.path) or change  # without what others did to the file
-                context.accepted[change.path] = current.after
+                if unseen.isdisjoint((change.old_path, change.path)):
+                    context.accepted[change.path] = current.after
                 context.shown[change.path] = blob_hash(change.after, context.worktree.object_format)
         texts = [observation.text]
         if stale:

@@ -254,6 +254,13 @@ def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted:
     assert repo.status() == ""
 
 
+def test_what_a_command_wrote_below_an_accepted_edit_is_shown_before_the_commit(repo: GitRepo) -> None:
+    again = diff("f.txt", "two", "three")
+    _, _, user = go(repo, EDIT, "<run>echo more >> f.txt</run>", again, DONE, mode="ask")
+    (shown,) = [request.what for request in user.requests if request.kind == "edit"]
+    assert "+more" in shown and "+three" in shown and repo.status() == ""
+
+
 ODD_NAMES = [
     "a b.txt", "ü.txt", 'quo"te.txt', "-dash.txt", "new\nline.txt", ":(top).txt", os.fsdecode(b"caf\xe9.txt"),
 ]  # fmt: skip
