@@ -40,7 +40,7 @@ from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import AgentType, narrow_type
 from repoagent.tasks.changes.change_set import open_change_set, quote_unless_plain
 from repoagent.tasks.run_context import RunContext, RunRequest, write_spec
-from repoagent.tasks.runs.directory import LONGEST, RunDirectory, RunRecord, new_name
+from repoagent.tasks.runs.directory import LONGEST, RunDirectory, RunRecord, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, list_runs, read_run, subagents_of
 
 AT_ONCE = 6
@@ -154,6 +154,10 @@ class Subagent:
 def merge_changes(context: RunContext) -> str:
     """Merge the changes of subagents after a kill, and return a report for the model."""
     texts = []
+    for name in names_of_folders(context.layout):
+        remove_temporary_files(
+            RunDirectory(context.layout, name).folder
+        )  # of one that was killed as it started
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
     for run in subagents_of(read_run(context.run_dir), list_runs(context.layout, warn=context.ui.say)):
         try:

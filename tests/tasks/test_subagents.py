@@ -87,6 +87,15 @@ def test_a_subagent_that_is_terminated_counts_once(repo: GitRepo, *, background:
     assert json.loads(run_dir(repo).record.read_text())["tokens"] == (len(replies) + 1) * CALL + CHILD
 
 
+def test_a_temporary_file_of_a_subagent_killed_as_it_started_is_removed(repo: GitRepo) -> None:
+    go(repo, "So.")
+    left = RunDirectory(run_dir(repo).layout, "run-20260101-000001-fedcba").folder / ".tmp-1-0123456789ab"
+    left.parent.mkdir()
+    left.write_text("{")
+    go(repo, "So.", prompt="And now?")
+    assert not left.exists()
+
+
 def test_background_subagents_share_what_is_left(repo: GitRepo) -> None:
     """Together with the run they can use no more than its limits."""
     chat = Meter(Limits(turns=20, tokens=50_000, cost=2.0, seconds=300), lambda spec: Price())
