@@ -90,7 +90,7 @@ def collect_garbage(
         if not why and measure.used > cutoff:
             why = f"changed less than {plural(days, 'day')} ago"
         if not why and not_compared:
-            why = f"too many to compare it with {plural(not_compared, 'new file')}"
+            why = f"the search for its file skipped {plural(not_compared, 'new file')}"
         if apply and not why:
             try:
                 with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):

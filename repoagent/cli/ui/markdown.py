@@ -87,6 +87,7 @@ class Markdown:
                 and not self._is_code(self._line)
             ):
                 line, self._line = self._line, ""
+                self._follow_list(line)
                 self._begin_prose(line)
         return self._take()
 
@@ -124,7 +125,13 @@ class Markdown:
             self._start()
             self._out += [self._paint(sanitize(text), ("cyan",)), "\n"]
             self._in_code = True
-        elif body.startswith("|"):
+        else:
+            self._follow_list(line)
+            self._end_block(text, body)
+
+    def _end_block(self, text: str, body: str) -> None:
+        """Handle a whole line that is not code. `body` is the line `text` without the white space around it."""
+        if body.startswith("|"):
             self._rows.append(body)
         elif not body:
             self._end_table()
@@ -156,12 +163,13 @@ class Markdown:
 
     def _is_code(self, line: str) -> bool:
         """Whether a line is indented code: outside a list, at the start of a block or below such a line."""
-        if not self._in_list and (self._blank or self._in_code or not self._wrote) and _INDENTED.match(line):
-            return True
-        item = _ITEM.match(line)
-        if line.strip() and item:
+        starts = self._blank or self._in_code or not self._wrote
+        return starts and not self._in_list and _INDENTED.match(line) is not None
+
+    def _follow_list(self, line: str) -> None:
+        """Note whether a line that is not code is part of a list: an item, or indented below one."""
+        if line.strip() and (item := _ITEM.match(line)):
             self._in_list = bool(item[2]) or (self._in_list and bool(item[1]))
-        return False
 
     def _begin_prose(self, line: str) -> None:
         """Print the indentation and the mark of a line of prose, and its first words."""

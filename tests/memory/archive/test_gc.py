@@ -145,13 +145,13 @@ def test_a_file_that_may_be_among_many_new_ones(
     (repo.top / "zz/z.py").rename(repo.top / "z")  # a copy has another inode
     repo.write("zz/z.py", (repo.top / "z").read_bytes())
     (repo.top / "z").unlink()
-    assert why(workspace) == "too many to compare it with 61 new files"
+    assert why(workspace) == "the search for its file skipped 61 new files"
     for path in repo.top.glob("n/*"):
         path.unlink()
     assert run(workspace) == []
 
     monkeypatch.setattr(listing, "MANY", 3)
-    assert why(workspace) == "too many to compare it with 1 new file"
+    assert why(workspace) == "the search for its file skipped 1 new file"
     (repo.top / "zz/z.py").unlink()
     archived(workspace)
 
