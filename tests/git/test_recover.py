@@ -161,6 +161,7 @@ def test_interrupted_while_git_starts(repo: GitRepo, monkeypatch: pytest.MonkeyP
         def __init__(self, args: list[str], **options: Any) -> None:
             super().__init__(args, **options)
             if not started and command in args:
+                self.send_signal(signal.SIGSTOP)  # else git may be the faster one
                 started.append(self.pid)
                 os.kill(os.getpid(), signal.SIGINT)
 
