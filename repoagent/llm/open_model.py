@@ -285,7 +285,7 @@ def attachment_refusal(settings: Settings, spec: str, media: Sequence[Media]) ->
     from repoagent.llm.media import IMAGE_BYTES, refuse_over
 
     if sum(item.pages or 1 for item in media) > MOST_ATTACHED:
-        return f"{spec} accepts at most {MOST_ATTACHED} images and pages of PDFs at once"
+        return f"one request may have at most {MOST_ATTACHED} images and pages of PDFs"
     is_cloud = provider_of(spec).sdk and provider_of(spec).requires  # they accept half of what Anthropic does
     image_bytes = IMAGE_BYTES // 2 if is_cloud else IMAGE_BYTES
     request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
